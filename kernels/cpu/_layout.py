@@ -1,0 +1,65 @@
+"""Memory layouts: how arrays of any strides become the few layouts that kernels are compiled for.
+
+Kernels see aligned, writable, C-contiguous arrays of one or two float types only: Numba compiles a kernel
+anew for every other layout, and read-only arrays are a type of their own.
+"""
+
+import math
+
+import numpy as np
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def served(*arrays):
+    """Whether all arrays (None is skipped) are float32, or all float64, in the machine's byte order."""
+    dtypes = [array.dtype for array in arrays if array is not None]
+    return dtypes[0] in FLOATS and all(dtype == dtypes[0] for dtype in dtypes)
+
+
+def ready(array):
+    """`array` itself if aligned, writable and C-contiguous, else a copy that is."""
+    return array if array.flags.carray else np.array(array, order="C", subok=False)
+
+
+def channels_last(x):
+    """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
+    return ready(np.moveaxis(x, 1, -1))
+
+
+def channels_first(x):
+    """The logical view (n, c, ...) of an array (n, ..., c)."""
+    return np.moveaxis(x, -1, 1)
+
+
+def dense_order(x):
+    """The axes of x from the largest stride to the smallest if x then is C-contiguous, else None."""
+    if x.flags.c_contiguous:
+        return tuple(range(x.ndim))
+    order = tuple(sorted(range(x.ndim), key=lambda axis: (-x.strides[axis], axis)))
+    return order if x.transpose(order).flags.c_contiguous else None
+
+
+def flat(x, order):
+    """x as a one-dimensional array with its axes in `order`: a view where memory allows."""
+    return ready(x.transpose(order)).reshape(x.size)
+
+
+def unflat(values, shape, order):
+    """The inverse of `flat`: a view of logical `shape` on memory whose axes lie in `order`."""
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return values.reshape([shape[axis] for axis in order]).transpose(inverse)
+
+
+def rows_along(x, dim):
+    """x as (rows, shape[dim]), C-contiguous: one row for every place in the other axes."""
+    size = x.shape[dim]
+    lead = math.prod(length for axis, length in enumerate(x.shape) if axis != dim % x.ndim)
+    return ready(np.moveaxis(x, dim, -1)).reshape(lead, size)
+
+
+def along_rows(rows, shape, dim):
+    """The inverse of `rows_along`: a view of logical `shape`."""
+    dim %= len(shape)
+    lead = shape[:dim] + shape[dim + 1 :]
+    return np.moveaxis(rows.reshape(lead + shape[dim : dim + 1]), -1, dim)

@@ -1,0 +1,40 @@
+"""The rectifier on the memory of any dense array (contiguous in some order of its axes), axis order kept."""
+
+import numpy as np
+
+from ._jit import compiled
+from ._layout import dense_order, flat, served, unflat
+
+
+def relu(x):
+    """y = max(x, 0), NaN for NaN; declines arrays with gaps."""
+    order = dense_order(x) if served(x) else None
+    if order is None:
+        return NotImplemented
+    y = np.empty(x.size, x.dtype)
+    _relu(flat(x, order), y)
+    return unflat(y, x.shape, order)
+
+
+@compiled
+def _relu(x, y):
+    zero = x.dtype.type(0)
+    for i in range(x.shape[0]):
+        y[i] = zero if x[i] <= zero else x[i]
+
+
+def relu_input(g, y):
+    """dx = g where y > 0 or y is NaN, else 0, in the memory layout of y; declines a y with gaps."""
+    order = dense_order(y) if served(g, y) and g.shape == y.shape else None
+    if order is None:
+        return NotImplemented
+    dx = np.empty(y.size, y.dtype)
+    _relu_input(flat(g, order), flat(y, order), dx)
+    return unflat(dx, y.shape, order)
+
+
+@compiled
+def _relu_input(g, y, dx):
+    zero = y.dtype.type(0)
+    for i in range(y.shape[0]):
+        dx[i] = zero if y[i] <= zero else g[i]

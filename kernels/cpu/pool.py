@@ -1,0 +1,173 @@
+"""Two-dimensional pooling, tap by tap over the channels of one output pixel.
+
+Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. Results have
+channels-last memory. A window's taps are numbered a * kw + b; those outside the image count for nothing.
+"""
+
+import numpy as np
+
+from ._jit import compiled
+from ._layout import channels_first, channels_last, served
+
+
+def _empty_images(images, size, dtype):
+    return np.empty((len(images), *size, images.shape[3]), dtype)
+
+
+def _zero_images(shape, dtype):
+    n, c, h, w = shape
+    return np.zeros((n, h, w, c), dtype)
+
+
+def max_pool2d(x, *, kernel, stride, padding, dilation, size):
+    """Largest value of each window and its tap: x (n, c, h, w) to y, index (n, c, *size).
+
+    The first of equal values is chosen; the first NaN, if any, beats all. A window that lies outside the
+    image gives -inf and tap 0. index is uint8 for at most 256 taps, else int32.
+    """
+    if not served(x):
+        return NotImplemented
+    images = channels_last(x)
+    y = _empty_images(images, size, x.dtype)
+    index = _empty_images(images, size, np.uint8 if kernel[0] * kernel[1] <= 256 else np.int32)
+    _max(images, y, index, *kernel, *stride, *padding, *dilation)
+    return channels_first(y), channels_first(index)
+
+
+@compiled
+def _max(x, y, index, kh, kw, sh, sw, ph, pw, dh, dw):
+    h, w, (count, o, p, c) = x.shape[1], x.shape[2], y.shape
+    for pixel in range(count * o * p):
+        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
+        best, chosen, found = y[n, i, j], index[n, i, j], False
+        for tap in range(kh * kw):
+            row, column = i * sh - ph + tap // kw * dh, j * sw - pw + tap % kw * dw
+            if 0 <= row < h and 0 <= column < w:
+                values = x[n, row, column]
+                if not found:
+                    found = True
+                    for k in range(c):
+                        best[k] = values[k]
+                        chosen[k] = tap
+                else:
+                    for k in range(c):
+                        value, old = values[k], best[k]
+                        wins = (not value <= old) & (old == old)
+                        best[k] = value if wins else old
+                        chosen[k] = tap if wins else chosen[k]
+        if not found:
+            best[:] = -np.inf
+            chosen[:] = 0
+
+
+def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
+    """Adjoint of choosing: adds g (n, c, o, p) at the chosen taps, into zeros of logical `shape`."""
+    if not served(g):
+        return NotImplemented
+    dx = _zero_images(shape, g.dtype)
+    _add_chosen(channels_last(g), channels_last(index), dx, *kernel, *stride, *padding, *dilation)
+    return channels_first(dx)
+
+
+@compiled
+def _add_chosen(g, index, dx, kh, kw, sh, sw, ph, pw, dh, dw):
+    h, w, (count, o, p, c) = dx.shape[1], dx.shape[2], g.shape
+    zero = g.dtype.type(0)
+    for pixel in range(count * o * p):
+        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
+        values, chosen = g[n, i, j], index[n, i, j]
+        for tap in range(kh * kw):
+            row, column = i * sh - ph + tap // kw * dh, j * sw - pw + tap % kw * dw
+            if 0 <= row < h and 0 <= column < w:
+                target, own = dx[n, row, column], index.dtype.type(tap)
+                for k in range(c):
+                    target[k] += values[k] if chosen[k] == own else zero
+
+
+def max_pool2d_gather(h, index, *, kernel, stride, padding, dilation):
+    """The values of h (n, c, h, w) at the chosen taps: the adjoint of `max_pool2d_input`."""
+    if not served(h):
+        return NotImplemented
+    images, chosen = channels_last(h), channels_last(index)
+    y = np.zeros(chosen.shape, h.dtype)
+    _gather_chosen(images, chosen, y, *kernel, *stride, *padding, *dilation)
+    return channels_first(y)
+
+
+@compiled
+def _gather_chosen(x, index, y, kh, kw, sh, sw, ph, pw, dh, dw):
+    h, w, (count, o, p, c) = x.shape[1], x.shape[2], y.shape
+    for pixel in range(count * o * p):
+        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
+        target, chosen = y[n, i, j], index[n, i, j]
+        for tap in range(kh * kw):
+            row, column = i * sh - ph + tap // kw * dh, j * sw - pw + tap % kw * dw
+            if 0 <= row < h and 0 <= column < w:
+                values, own = x[n, row, column], index.dtype.type(tap)
+                for k in range(c):
+                    target[k] = values[k] if chosen[k] == own else target[k]
+
+
+def avg_pool2d(x, *, kernel, stride, padding, size, count_include_pad):
+    """Mean of each window: x (n, c, h, w) to y (n, c, *size).
+
+    The divisor is the number of taps in the padded image if `count_include_pad`, else in the image.
+    """
+    if not served(x):
+        return NotImplemented
+    images = channels_last(x)
+    y = _empty_images(images, size, x.dtype)
+    _average(images, y, *kernel, *stride, *padding, bool(count_include_pad))
+    return channels_first(y)
+
+
+@compiled
+def _span(start, length, size, pad):
+    """First and last + 1 place in the image, and in the padded image, of a window along one axis."""
+    return max(start, 0), min(start + length, size), min(start + length, size + pad) - start
+
+
+@compiled
+def _average(x, y, kh, kw, sh, sw, ph, pw, with_padding):
+    h, w, (count, o, p, c) = x.shape[1], x.shape[2], y.shape
+    for pixel in range(count * o * p):
+        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
+        top, bottom, height = _span(i * sh - ph, kh, h, ph)
+        left, right, width = _span(j * sw - pw, kw, w, pw)
+        target = y[n, i, j]
+        for k in range(c):
+            target[k] = 0
+        for row in range(top, bottom):
+            for column in range(left, right):
+                values = x[n, row, column]
+                for k in range(c):
+                    target[k] += values[k]
+        area = height * width if with_padding else (bottom - top) * (right - left)
+        divisor = y.dtype.type(max(area, 1))
+        for k in range(c):
+            target[k] /= divisor
+
+
+def avg_pool2d_input(g, *, shape, kernel, stride, padding, count_include_pad):
+    """Adjoint of `avg_pool2d`: spreads g (n, c, o, p) over windows of zeros of logical `shape`."""
+    if not served(g):
+        return NotImplemented
+    dx = _zero_images(shape, g.dtype)
+    _spread(channels_last(g), dx, *kernel, *stride, *padding, bool(count_include_pad))
+    return channels_first(dx)
+
+
+@compiled
+def _spread(g, dx, kh, kw, sh, sw, ph, pw, with_padding):
+    h, w, (count, o, p, c) = dx.shape[1], dx.shape[2], g.shape
+    for pixel in range(count * o * p):
+        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
+        top, bottom, height = _span(i * sh - ph, kh, h, ph)
+        left, right, width = _span(j * sw - pw, kw, w, pw)
+        area = height * width if with_padding else (bottom - top) * (right - left)
+        divisor, values = g.dtype.type(max(area, 1)), g[n, i, j]
+        for row in range(top, bottom):
+            for column in range(left, right):
+                target = dx[n, row, column]
+                for k in range(c):
+                    target[k] += values[k] / divisor

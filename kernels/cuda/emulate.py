@@ -1,0 +1,174 @@
+"""Run CUDA text on the CPU: `Module(text, name).get_function(kernel)(grid, block, arguments)`, as CuPy's RawModule.
+
+The text is compiled by g++ ($CXX, else g++) with emulate.h in front, once: the result is cached by content. Kernels
+whose threads never wait for each other run as a plain loop over threads, the others as fibers, one a thread.
+Arithmetic is IEEE without contraction to FMA, so last bits may differ from a GPU's.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from . import signature
+
+HERE = Path(__file__).parent
+STATIC_SHARED = re.compile(r"(?<!extern )__shared__\s+([\w ]+?)\s+(\w+)\s*((?:\[[^\];]*\]\s*)*);")
+DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
+COMPILE = (
+    *("-std=c++20", "-O2", "-fPIC", "-w", "-fno-strict-aliasing", "-ffp-contract=off"),
+    "-fsanitize=bounds",  # indices of shared arrays; the handler is in emulate.h, libubsan is not needed
+)
+
+
+class EmulatorError(RuntimeError):
+    """CUDA text that does not compile, or a launch that CUDA would refuse or leave undefined."""
+
+
+def cache_folder():
+    """$MINIDP_CACHE, $XDG_CACHE_HOME/minidp or ~/.cache/minidp; a fresh temporary folder if that is not writable."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = Path(os.environ.get("MINIDP_CACHE") or Path(base, "minidp")) / "emulated"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="minidp-"))
+
+
+def compiler():
+    """The path of the C++ compiler; EmulatorError if there is none."""
+    name = os.environ.get("CXX", "g++")
+    found = shutil.which(name)
+    if not found:
+        raise EmulatorError(
+            f"the emulated GPU compiles kernels with '{name}', which is not there: install g++ "
+            "(Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX"
+        )
+    return found
+
+
+def compile_step(command, text, name):
+    """Run one compiler command with `text` as its input; EmulatorError with the first error's file and line."""
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if "error:" in line]
+        first = errors[0] if errors else done.stderr[-300:]
+        raise EmulatorError(f"{name} does not compile: {first}\n{done.stderr}")
+    return done.stdout
+
+
+def shared_to_calls(text, name):
+    """Rewrite `__shared__ T x[n];` to a reference into this launch's arena, and `extern __shared__` to its start."""
+    text = DYNAMIC_SHARED.sub(r"\1 *\2 = (\1 *)emulated::here->memory->shared;", text)
+    numbers = iter(range(10**6))
+
+    def rewrite(match):
+        kind, array, size = match.groups()
+        place = f"emulated::shared<{kind}{size.strip()}, {next(numbers)}>(__FILE__, __LINE__)"
+        return f"{kind} (&{array}){size.strip()} = {place};"
+
+    text = STATIC_SHARED.sub(rewrite, text)
+    left = re.search(r"__shared__[^;]*;?", text)
+    if left:
+        raise EmulatorError(f"{name}: '{left.group()}': write one array or value a __shared__ declaration")
+    return text
+
+
+def build(text, name, target):
+    """Compile CUDA text to the shared library `target`; it is renamed into place, so two builders do not collide."""
+    cxx = compiler()
+    plain = compile_step([cxx, "-E", "-x", "c++", "-std=c++20", "-"], f'#line 1 "{name}"\n{text}', name)
+    declared, waiting = signature.kernels(plain), signature.waiting(plain)
+    if not declared:
+        raise EmulatorError(f'{name} holds no kernel: write extern "C" __global__ void name(...)')
+    lines = [f"{kernel}|{int(kernel in waiting)}|{' '.join(types.split())}" for kernel, types in declared.items()]
+    whole = [
+        f'#include "{HERE / "emulate.h"}"',
+        shared_to_calls(plain, name),
+        *(f"MINIDP_EXPORT({kernel})" for kernel in declared),
+        f'extern "C" const char emulated_kernels[] = R"({chr(10).join(lines)})";',
+    ]
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made, library = os.path.join(folder, "kernels.o"), os.path.join(folder, "kernels.so")
+        compile_step([cxx, *COMPILE, "-c", "-x", "c++", "-", "-o", made], "\n".join(whole), name)
+        compile_step([cxx, "-shared", made, "-o", library], "", name)
+        os.replace(library, target)
+
+
+def library(text, name):
+    """The path of the compiled library of this text, from the cache if it was ever compiled with these tools."""
+    tools = [platform.machine(), os.environ.get("CXX", "g++"), COMPILE, name, text]
+    tools += [(HERE / part).read_text() for part in ("emulate.h", "fibers.h", "emulate.py", "signature.py")]
+    target = cache_folder() / (hashlib.sha256(repr(tools).encode()).hexdigest()[:32] + ".so")
+    if not target.exists():
+        build(text, name, target)
+    return target
+
+
+class Kernel:
+    """A compiled kernel. seed != 0 runs the threads of a block in a shuffled order; plain: no fibers."""
+
+    def __init__(self, function, name, parameters, seed, plain):
+        function.restype = ctypes.c_char_p
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+        function.argtypes += [ctypes.c_int, ctypes.c_uint64, ctypes.c_int]
+        self.function, self.name, self.parameters = function, name, parameters
+        self.seed, self.plain = seed, plain
+
+    def __call__(self, grid, block, args, shared_mem=0):
+        """Run all blocks, without the GIL; EmulatorError says file and line of what CUDA would leave undefined."""
+        try:
+            signature.check(self.name, self.parameters, args)
+        except TypeError as problem:
+            raise EmulatorError(str(problem)) from None
+        values = [addressed(one, value) for one, value in zip(self.parameters, args, strict=True)]
+        addresses = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+        problem = self.function(
+            *(three(grid), three(block), shared_mem, addresses, len(values), self.seed, self.plain)
+        )
+        if problem:
+            raise EmulatorError(f"{self.name}, grid {grid}, block {block}: {problem.decode()}")
+
+
+def addressed(one, value):
+    """A NumPy array that holds the argument's bytes: the value itself, or the address of an array's first element."""
+    if one.pointer and isinstance(value, np.ndarray):
+        return np.array(value.ctypes.data if value.size else 0, np.uintp)
+    return np.array(value)
+
+
+def three(sizes):
+    """(x,), (x, y) or (x, y, z) as three C unsigned integers."""
+    x, y, z = (*sizes, 1, 1, 1)[:3]
+    if min(x, y, z) < 0 or max(x, y, z) >= 2**32:
+        raise EmulatorError(f"a grid or block of {tuple(sizes)}: sizes are from 1 to 2**31 - 1")
+    return (ctypes.c_uint * 3)(x, y, z)
+
+
+class Module:
+    """The kernels of one CUDA text. fibers=True also runs those as fibers that need none (to test the shim)."""
+
+    def __init__(self, code, name="kernels.cu", *, seed=0, fibers=False):
+        self.path, self.name, self.seed, self.fibers = library(code, name), name, seed, fibers
+        self.library = ctypes.CDLL(str(self.path))
+        table = (ctypes.c_char * 1).in_dll(self.library, "emulated_kernels")
+        lines = ctypes.string_at(ctypes.addressof(table)).decode().splitlines()
+        self.kernels = {line.split("|")[0]: line.split("|")[1:] for line in lines}
+
+    def get_function(self, name):
+        """The kernel of that name; EmulatorError lists the names there are."""
+        if name not in self.kernels:
+            raise EmulatorError(f"{self.name} has no kernel '{name}': it has {', '.join(self.kernels)}")
+        waits, types = self.kernels[name]
+        plain = waits == "0" and not self.fibers
+        declared = signature.parameters(types)
+        return Kernel(self.library["emulated_" + name], name, declared, self.seed, plain)

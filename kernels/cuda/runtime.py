@@ -1,0 +1,106 @@
+"""What a launcher needs from a GPU, real or emulated: arrays, and kernels by the name of their .cu file."""
+
+import re
+import threading
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+THREADS = 256  # a block's, where nothing speaks for another number
+
+
+@cache
+def source(name):
+    """The text of NAME.cu with its .cuh files put in, as NVRTC and the emulator take it; lines keep their numbers."""
+    lines = []
+    for number, line in enumerate((HERE / f"{name}.cu").read_text().splitlines(), 1):
+        include = INCLUDE.match(line)
+        if include:
+            header = (HERE / include.group(1)).read_text().replace("#pragma once\n", "\n")
+            lines += [f'#line 1 "{include.group(1)}"', header, f'#line {number + 1} "{name}.cu"']
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def argument(value):
+    """A launch argument with its C type: None is the null pointer, an int is `long long`, arrays and scalars stay."""
+    if value is None:
+        return np.uintp(0)
+    if isinstance(value, float):  # float32 or float64? numpy.float64 is a float too, and says so
+        if not isinstance(value, np.float64):
+            raise TypeError(f"launch argument {value}: say which float it is: x.dtype.type(value)")
+    elif isinstance(value, int):
+        return np.int64(value)
+    return value
+
+
+class Gpu:
+    """Arrays from `xp` and kernels from `compile_module(text, file name)`, which returns a RawModule's like.
+
+    A launcher takes one as its first argument: `def relu(gpu, x): y = gpu.empty(...); gpu.launch(...); return y`.
+    """
+
+    def __init__(self, xp, compile_module):
+        self.xp, self._compile = xp, compile_module
+        self._modules, self._kernels, self._lock = {}, {}, threading.Lock()
+
+    def empty(self, shape, dtype):
+        """An array of any values on the current device."""
+        return self.xp.empty(shape, dtype)
+
+    def zeros(self, shape, dtype):
+        """An array of zeros on the current device."""
+        return self.xp.zeros(shape, dtype)
+
+    def contiguous(self, x):
+        """x itself if its elements lie in C order without gaps, else a copy: kernels know no strides."""
+        return self.xp.ascontiguousarray(x)
+
+    def kernel(self, file, name):
+        """The kernel `minidp_NAME` of FILE.cu, compiled on first use."""
+        found = self._kernels.get((file, name))
+        if found is None:
+            with self._lock:
+                if file not in self._modules:
+                    self._modules[file] = self._compile(source(file), f"{file}.cu")
+                found = self._modules[file].get_function(f"minidp_{name}")
+                self._kernels[file, name] = found
+        return found
+
+    def launch(self, file, name, grid, block, args, shared=0):
+        """Run `minidp_NAME` of FILE.cu on grid blocks of block threads (an int or up to three); no blocks: do nothing.
+
+        shared: dynamic shared memory in bytes.
+        """
+        grid, block = (size if isinstance(size, tuple) else (size,) for size in (grid, block))
+        if 0 not in grid:
+            self.kernel(file, name)(grid, block, tuple(map(argument, args)), shared_mem=shared)
+
+    def launch_each(self, file, name, count, args):
+        """Run a kernel with one thread for each of `count` elements (64-bit; the kernel checks the last block)."""
+        self.launch(file, name, blocks(count), THREADS, args)
+
+
+def blocks(count, threads=THREADS):
+    """How many blocks of `threads` threads cover `count` elements."""
+    return -(-count // threads)
+
+
+def threads_for(length, most=THREADS):
+    """Threads for a tree over `length` values: a power of two from 32 to `most`; depends on nothing but the length."""
+    return min(most, max(32, 1 << max(length - 1, 0).bit_length()))
+
+
+def suffix(*arrays):
+    """"f32" or "f64" if all arrays (None aside) are of that one type, else None: no kernel serves them."""
+    types = {array.dtype.name for array in arrays if array is not None}
+    return {"float32": "f32", "float64": "f64"}.get(types.pop()) if len(types) == 1 else None
+
+
+def int32(*values):
+    """Values passed as C `int`: sizes inside one image, where 32-bit division is much the faster."""
+    return [np.int32(value) for value in values]

@@ -1,0 +1,76 @@
+"""Softmax and cross-entropy: the class axis is moved last, then one block of threads a row."""
+
+from .runtime import suffix, threads_for
+
+
+def rows_of(gpu, x, dim):
+    """x with axis `dim` last, C-contiguous."""
+    return gpu.contiguous(gpu.xp.moveaxis(x, dim, -1))
+
+
+def row_count(rows):
+    """How many rows there are; none if the rows hold nothing."""
+    return rows.size // rows.shape[-1] if rows.size else 0
+
+
+def softmax_kernel(name):
+    """The launcher of softmax or log_softmax: x, y of any shape, along `dim`."""
+
+    def launch(gpu, x, *, dim):
+        kind = suffix(x)
+        if kind is None or x.ndim == 0:
+            return NotImplemented
+        rows = rows_of(gpu, x, dim)
+        y = gpu.empty(rows.shape, x.dtype)
+        classes = rows.shape[-1]
+        args = (rows, y, classes)
+        gpu.launch("softmax", f"{name}_{kind}", row_count(rows), threads_for(classes), args)
+        return gpu.xp.moveaxis(y, -1, dim)
+
+    launch.__name__ = name
+    return launch
+
+
+softmax, log_softmax = softmax_kernel("softmax"), softmax_kernel("log_softmax")
+
+
+def check_targets(gpu, target, classes, ignore_index):
+    """ValueError if a target is no class and not ignored. One small copy to the host: it waits for the device."""
+    bad = ((target < 0) | (target >= classes)) & (target != ignore_index)
+    if gpu.xp.any(bad):
+        value = int(target[bad].reshape(-1)[0])
+        raise ValueError(
+            f"cross_entropy: target {value} is not a class: targets go from 0 to {classes - 1} "
+            f"(or ignore_index = {ignore_index}): correct the labels, or give the model more outputs"
+        )
+
+
+def integers(gpu, target):
+    """Targets as the kernels read them: C-contiguous int64."""
+    return gpu.contiguous(target.astype("int64", copy=False))
+
+
+def cross_entropy(gpu, x, target, *, ignore_index):
+    """logsumexp(x) - x[target] for logits x (n, c, ...), targets (n, ...); 0 where target == ignore_index."""
+    kind = suffix(x)
+    if kind is None or x.ndim < 2 or target.dtype.kind not in "iu":
+        return NotImplemented
+    rows, target = rows_of(gpu, x, 1), integers(gpu, target)
+    classes = rows.shape[-1]
+    check_targets(gpu, target, classes, ignore_index)
+    losses = gpu.zeros(target.shape, x.dtype)
+    args = (rows, target, losses, classes, ignore_index)
+    gpu.launch("softmax", f"cross_entropy_{kind}", row_count(rows), threads_for(classes), args)
+    return losses
+
+
+def cross_entropy_input(gpu, g, x, target, *, ignore_index):
+    """g (softmax(x) - onehot(target)): the cotangent of the logits, of x's shape."""
+    kind = suffix(g, x)
+    if kind is None or x.ndim < 2 or target.dtype.kind not in "iu":
+        return NotImplemented
+    rows, target, g = rows_of(gpu, x, 1), integers(gpu, target), gpu.contiguous(g)
+    dx, classes = gpu.empty(rows.shape, x.dtype), rows.shape[-1]
+    args = (g, rows, target, dx, classes, ignore_index)
+    gpu.launch("softmax", f"cross_entropy_input_{kind}", row_count(rows), threads_for(classes), args)
+    return gpu.xp.moveaxis(dx, -1, 1)

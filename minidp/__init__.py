@@ -1,0 +1,95 @@
+"""minidp: a tensor and autograd engine with data parallelism built in.
+
+>>> import minidp as dp
+>>> x = dp.tensor([1.0, 2.0, 3.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4., 6.])
+"""
+
+from minidp import ops  # gives Tensor its methods
+from minidp.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
+from minidp.create import (
+    arange,
+    as_tensor,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from minidp.device import Device, device, device_list
+from minidp.mode import get_default_dtype, set_default_dtype
+from minidp.op import op
+from minidp.ops.elementwise import (
+    abs,
+    add,
+    clamp,
+    cos,
+    div,
+    eq,
+    exp,
+    ge,
+    gt,
+    isfinite,
+    isnan,
+    le,
+    log,
+    lt,
+    maximum,
+    minimum,
+    mul,
+    ne,
+    neg,
+    pow,
+    relu,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sqrt,
+    square,
+    sub,
+    tanh,
+    where,
+)
+from minidp.ops.collective import mean
+from minidp.ops.index import gather, take_along_dim
+from minidp.ops.layout import (
+    cat,
+    chunk,
+    flatten,
+    split,
+    squeeze,
+    stack,
+    t,
+    transpose,
+    unsqueeze,
+)
+from minidp.ops.layout import permuted as permute
+from minidp.ops.layout import reshaped as reshape
+from minidp.ops.linalg import product as matmul
+from minidp.ops.reduce import all, amax, amin, any, argmax, argmin, max, min, norm, std, var
+from minidp.ops.reduce import sum_of as sum
+from minidp.ops.softmax import log_softmax, softmax
+from minidp.random import Generator, default_generator, manual_seed
+from minidp.tensor import Buffer, Parameter, Tensor
+from minidp.types import bool_ as bool
+from minidp.types import float16, float32, float64, int8, int16, int32, int64, uint8
+from minidp.types import float32 as float
+from minidp.types import float64 as double
+from minidp.types import int64 as long
+
+__version__ = "0.1.0"

@@ -1,0 +1,88 @@
+"""What every backend offers: the interface that ops, tensors and replicas rely on."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from minidp.types import Array
+
+Kernel = Callable[..., Any]
+
+
+class Backend(ABC):
+    """Arrays of one kind, the kernels for them, and copies to and from the host."""
+
+    name: str
+    table: str
+    """The folder of ``minidp.kernels`` that holds this backend's kernels."""
+    array_types: tuple[type, ...]
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, Kernel | None] = {}
+
+    @property
+    @abstractmethod
+    def xp(self) -> Any:
+        """The array module that the bodies of ops run on."""
+
+    @abstractmethod
+    def put(self, array: Array, index: int) -> Array:
+        """A copy of a NumPy array on device ``index`` (the CPU gives the array itself)."""
+
+    @abstractmethod
+    def get(self, array: Array) -> Array:
+        """The array as a NumPy array in host memory."""
+
+    def index(self, array: Array) -> int:
+        """The index of the device that holds ``array``."""
+        return 0
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many devices there are; 0 means that the backend cannot be used here."""
+
+    def activate(self, index: int) -> AbstractContextManager[Any]:
+        """Make device ``index`` this thread's current one for a ``with`` block."""
+        return nullcontext()
+
+    def synchronize(self) -> None:
+        """Wait until the work given to this thread's current device is done."""
+
+    def kernel(self, op: str) -> Kernel | None:
+        """The kernel named like the op, or None; looked up once."""
+        if op not in self._kernels:
+            self._kernels[op] = self._find(op)
+        return self._kernels[op]
+
+    def kernel_names(self) -> list[str]:
+        """The names of all kernels of this backend, without loading any."""
+        package = self._package()
+        return sorted(n for names in package.KERNELS.values() for n in names) if package else []
+
+    def bind(self, kernel: Kernel) -> Kernel:
+        """The kernel as ops call it; CUDA backends add the launcher's context."""
+        return kernel
+
+    def _find(self, op: str) -> Kernel | None:
+        package = self._package()
+        for module, names in package.KERNELS.items() if package else ():
+            if op in names:
+                loaded = importlib.import_module(f"{package.__name__}.{module}")
+                return self.bind(getattr(loaded, op))
+        return None
+
+    def _package(self) -> Any:
+        """The folder of kernels, or None where it is not installed or cannot be used."""
+        name = f"minidp.kernels.{self.table}"
+        if importlib.util.find_spec("minidp.kernels") is None or not self.usable():
+            return None
+        return importlib.import_module(name)
+
+    def usable(self) -> bool:
+        """Whether what the kernels are written in is installed."""
+        return True

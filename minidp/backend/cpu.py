@@ -1,0 +1,45 @@
+"""The CPU backend: NumPy arrays, kernels in Numba, one BLAS thread per replica."""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from minidp.backend.base import Backend
+from minidp.device import cores
+from minidp.types import Array
+
+
+class CpuBackend(Backend):
+    """NumPy in this process. Its devices are virtual: as many as one likes."""
+
+    name = "cpu"
+    table = "cpu"
+    array_types = (np.ndarray, np.generic, float, int, bool, list)
+
+    @property
+    def xp(self) -> Any:
+        return np
+
+    def put(self, array: Array, index: int) -> Array:
+        return array
+
+    def get(self, array: Array) -> Array:
+        return array
+
+    def count(self) -> int:
+        return cores()
+
+    def usable(self) -> bool:
+        return importlib.util.find_spec("numba") is not None
+
+
+def blas_threads(count: int) -> AbstractContextManager[Any]:
+    """Let BLAS use ``count`` threads for a ``with`` block; the number belongs to the process."""
+    from threadpoolctl import threadpool_limits
+
+    limits: AbstractContextManager[Any] = threadpool_limits(limits=count, user_api="blas")
+    return limits

@@ -1,0 +1,38 @@
+"""Data sets, loaders and transforms; PyTorch's names."""
+
+from minidp.data.collate import default_collate
+from minidp.data.dataset import ConcatDataset, Dataset, Subset, TensorDataset, random_split
+from minidp.data.idx import read_idx, write_idx
+from minidp.data.loader import DataLoader
+from minidp.data.mnist import ImageDataset, fashion_mnist, mnist
+from minidp.data.transforms import (
+    Compose,
+    Lambda,
+    Normalize,
+    Pad,
+    RandomCrop,
+    RandomHorizontalFlip,
+    Transform,
+)
+
+__all__ = [
+    "Compose",
+    "ConcatDataset",
+    "DataLoader",
+    "Dataset",
+    "ImageDataset",
+    "Lambda",
+    "Normalize",
+    "Pad",
+    "RandomCrop",
+    "RandomHorizontalFlip",
+    "Subset",
+    "TensorDataset",
+    "Transform",
+    "default_collate",
+    "fashion_mnist",
+    "mnist",
+    "random_split",
+    "read_idx",
+    "write_idx",
+]

@@ -1,0 +1,82 @@
+"""Modes of the running thread: is autograd recording, which replica am I, which dtype is default.
+
+They are per thread, so that ``no_grad`` in one thread does not silence another, and are handed on
+to the threads of replicas by ``Mode.handed_on``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from minidp.types import DType, float32
+
+if TYPE_CHECKING:
+    from minidp.device import Device
+    from minidp.random import Generator
+
+
+class Replica(Protocol):
+    """What the engine asks of the replica that runs in this thread; see ``minidp.parallel``."""
+
+    rank: int
+    device: Device
+    generator: Generator
+    first_row: int
+
+    def local(self, shared: Any) -> Any:
+        """This replica's tensor for a Parameter or Buffer of the one shared module."""
+
+    def seed(self) -> float:
+        """Rows here / rows everywhere: what a replica's backward starts from."""
+
+    def all_reduce(self, array: Any, name: str) -> Any:
+        """The sum of ``array`` over the replicas that have rows in this step."""
+
+    def at_commit(self, action: Any) -> None:
+        """Run ``action()`` once for all replicas, when the step is accepted."""
+
+    def update(self, optimizer: Any) -> None:
+        """Finish the step: wait for the gradients and update this replica's share."""
+
+
+class Mode(threading.local):
+    """The modes of one thread. Class attributes are the values a new thread starts with."""
+
+    grad: bool = True
+    default_dtype: DType = float32
+    replica: Replica | None = None
+
+    def handed_on(self) -> dict[str, Any]:
+        """The modes that a replica's thread takes over from the thread that launches it."""
+        return {"grad": self.grad, "default_dtype": self.default_dtype}
+
+
+mode = Mode()
+
+
+@contextmanager
+def switched(**values: Any) -> Iterator[None]:
+    """Set modes of this thread for the length of a ``with`` block."""
+    before = {name: getattr(mode, name) for name in values}
+    for name, value in values.items():
+        setattr(mode, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(mode, name, value)
+
+
+def get_default_dtype() -> DType:
+    """The dtype that Python floats become: float32 unless set otherwise in this thread."""
+    return mode.default_dtype
+
+
+def set_default_dtype(dtype: Any) -> None:
+    """Let Python floats become ``dtype``, in this thread and the replicas it launches."""
+    from minidp.types import as_dtype
+
+    mode.default_dtype = as_dtype(dtype)

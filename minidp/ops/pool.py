@@ -1,0 +1,125 @@
+"""Pooling: the maximum or the mean of each window.
+
+``kernel``, ``stride``, ``padding`` and ``dilation`` are (height, width) pairs, ``size`` is the
+output's (o, p), so that rounding modes are settled by the caller.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minidp.op import op
+from minidp.types import Array, Shape
+
+Pair = tuple[int, int]
+
+
+def _window(i: int, j: int, size: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Any:
+    """Where offset (i, j) of every window lies in the padded image."""
+    rows, columns = i * dilation[0], j * dilation[1]
+    return (
+        ...,
+        slice(rows, rows + stride[0] * (size[0] - 1) + 1, stride[0]),
+        slice(columns, columns + stride[1] * (size[1] - 1) + 1, stride[1]),
+    )
+
+
+def _padded_to(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
+               fill: float, dilation: Pair = (1, 1)) -> Array:  # fmt: skip
+    """x with ``fill`` around it, far enough for the last window."""
+    ends = [max(0, stride[a] * (size[a] - 1) + dilation[a] * (kernel[a] - 1) + 1 - padding[a]
+                - x.shape[2 + a]) for a in (0, 1)]  # fmt: skip
+    widths = ((0, 0), (0, 0), (padding[0], ends[0]), (padding[1], ends[1]))
+    return xp.pad(x, widths, constant_values=fill)
+
+
+@op("n c h w -> n c o p, i:n c o p", outputs="y index",
+    x=lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_input(
+        g, index, x_shape, kernel, stride, padding, dilation))  # fmt: skip
+def max_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair,
+               size: Pair) -> tuple[Array, Array]:  # fmt: skip
+    """The largest value of each window and its offset in the window, row by row.
+
+    The first of equals wins, NaN wins over all; padding is never chosen.
+    """
+    padded = _padded_to(xp, x, kernel, stride, padding, size, -xp.inf, dilation)
+    y = xp.full((*x.shape[:2], *size), -xp.inf, x.dtype)
+    index = xp.full(y.shape, -1, "int32")
+    inside = _padded_to(xp, xp.ones_like(x), kernel, stride, padding, size, 0, dilation) > 0
+    for offset in range(kernel[0] * kernel[1]):
+        window = _window(*divmod(offset, kernel[1]), size, stride, dilation)
+        value = padded[window]
+        better = (value > y) | ((value != value) & (y == y)) | (index < 0)
+        better = better & inside[window]
+        y, index = xp.where(better, value, y), xp.where(better, offset, index)
+    return y, index.astype("uint8" if kernel[0] * kernel[1] <= 256 else "int32")
+
+
+@op("n c o p, i:n c o p -> n c h w",
+    dy=lambda g, index, kernel, stride, padding, dilation: max_pool2d_gather(
+        g, index, kernel, stride, padding, dilation))  # fmt: skip
+def max_pool2d_input(xp: Any, dy: Array, index: Array, shape: Shape, kernel: Pair, stride: Pair,
+                     padding: Pair, dilation: Pair) -> Array:  # fmt: skip
+    """The cotangent of max_pool2d's x: each y added at the place it came from."""
+    h, w = shape[2:]
+    size = dy.shape[2:]
+    dx = _padded_to(xp, xp.zeros(shape, dy.dtype), kernel, stride, padding, size, 0, dilation)
+    for offset in range(kernel[0] * kernel[1]):
+        window = _window(*divmod(offset, kernel[1]), size, stride, dilation)
+        dx[window] += xp.where(index == offset, dy, xp.zeros((), dy.dtype))
+    return dx[:, :, padding[0] : padding[0] + h, padding[1] : padding[1] + w]
+
+
+@op("n c h w, i:n c o p -> n c o p",
+    x=lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_input(
+        g, index, x_shape, kernel, stride, padding, dilation))  # fmt: skip
+def max_pool2d_gather(xp: Any, x: Array, index: Array, kernel: Pair, stride: Pair,
+                      padding: Pair, dilation: Pair) -> Array:  # fmt: skip
+    """The values of x at the places that max_pool2d chose."""
+    size = index.shape[2:]
+    padded = _padded_to(xp, x, kernel, stride, padding, size, 0, dilation)
+    y = xp.zeros((*x.shape[:2], *size), x.dtype)
+    for offset in range(kernel[0] * kernel[1]):
+        window = _window(*divmod(offset, kernel[1]), size, stride, dilation)
+        y = xp.where(index == offset, padded[window], y)
+    return y
+
+
+@op("n c h w -> n c o p",
+    x=lambda g, x_shape, kernel, stride, padding, count_include_pad: avg_pool2d_input(
+        g, x_shape, kernel, stride, padding, count_include_pad))  # fmt: skip
+def avg_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
+               count_include_pad: bool) -> Array:  # fmt: skip
+    """The mean of each window, over the places inside the image (and its padding, if counted)."""
+    padded = _padded_to(xp, x, kernel, stride, padding, size, 0)
+    y = xp.zeros((*x.shape[:2], *size), x.dtype)
+    for offset in range(kernel[0] * kernel[1]):
+        y += padded[_window(*divmod(offset, kernel[1]), size, stride)]
+    return y / _counts(xp, x.shape, kernel, stride, padding, size, count_include_pad, x.dtype)
+
+
+@op("n c o p -> n c h w",
+    dy=lambda g, dy_shape, kernel, stride, padding, count_include_pad: avg_pool2d(
+        g, kernel, stride, padding, dy_shape[2:], count_include_pad))  # fmt: skip
+def avg_pool2d_input(xp: Any, dy: Array, shape: Shape, kernel: Pair, stride: Pair, padding: Pair,
+                     count_include_pad: bool) -> Array:  # fmt: skip
+    """The cotangent of avg_pool2d's x: each y shared evenly among its window."""
+    h, w = shape[2:]
+    size = dy.shape[2:]
+    share = dy / _counts(xp, shape, kernel, stride, padding, size, count_include_pad, dy.dtype)
+    dx = _padded_to(xp, xp.zeros(shape, dy.dtype), kernel, stride, padding, size, 0)
+    for offset in range(kernel[0] * kernel[1]):
+        dx[_window(*divmod(offset, kernel[1]), size, stride)] += share
+    return dx[:, :, padding[0] : padding[0] + h, padding[1] : padding[1] + w]
+
+
+def _counts(xp: Any, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
+            count_include_pad: bool, dtype: Any) -> Array:  # fmt: skip
+    """How many places each window counts, per output row and column."""
+    counts = []
+    for axis in (0, 1):
+        edge = padding[axis] if count_include_pad else 0
+        start = xp.arange(size[axis]) * stride[axis] - padding[axis]
+        stop = xp.minimum(start + kernel[axis], shape[2 + axis] + edge)
+        counts.append(stop - xp.maximum(start, -edge))
+    return (counts[0][:, None] * counts[1][None, :]).astype(dtype)

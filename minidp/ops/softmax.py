@@ -1,0 +1,90 @@
+"""Softmax and the cross-entropy of logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minidp.op import op
+from minidp.ops.elementwise import exp, full_like, where
+from minidp.ops.layout import narrow, reshape
+from minidp.ops.reduce import sum
+from minidp.types import Array
+
+
+@op("f:... -> ...", quiet=True,
+    x=lambda g, y, dim: y * (g - sum(g * y, dim=dim, keepdim=True)))  # fmt: skip
+def softmax(xp: Any, x: Array, dim: int) -> Array:
+    """y = e^x / sum e^x along ``dim``, shifted by the maximum so that nothing overflows."""
+    if x.size == 0:
+        return x.copy()
+    e = xp.exp(x - x.max(axis=dim, keepdims=True))
+    return e / e.sum(axis=dim, keepdims=True)
+
+
+@op("f:... -> ...", quiet=True,
+    x=lambda g, y, dim: g - exp(y) * sum(g, dim=dim, keepdim=True))  # fmt: skip
+def log_softmax(xp: Any, x: Array, dim: int) -> Array:
+    """y = x - log sum e^x along ``dim``."""
+    if x.size == 0:
+        return x.copy()
+    shifted = x - x.max(axis=dim, keepdims=True)
+    return shifted - xp.log(xp.exp(shifted).sum(axis=dim, keepdims=True))
+
+
+@op("n c ..., i:n ... -> n ...", quiet=True,
+    x=lambda g, x, target, ignore_index: cross_entropy_input(g, x, target, ignore_index))  # fmt: skip
+def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
+    """Losses log sum_c e^x_c - x_target for logits x over axis 1; 0 where target is ignored.
+
+    A target outside 0 .. c-1 raises ValueError.
+    """
+    check_classes(xp, target, x.shape[1], ignore_index)
+    kept = target != ignore_index
+    if x.size == 0:
+        return xp.zeros(target.shape, x.dtype)
+    shifted = x - x.max(axis=1, keepdims=True)
+    total = xp.log(xp.exp(shifted).sum(axis=1))
+    index = xp.expand_dims(xp.where(kept, target, 0), 1)
+    chosen = xp.take_along_axis(shifted, index, axis=1)[:, 0]
+    return xp.where(kept, total - chosen, xp.zeros((), x.dtype))
+
+
+@op("n ..., n c ..., i:n ... -> n c ...", quiet=True,
+    dy=lambda g, x, target, ignore_index: sum(
+        g * residual(x, target, ignore_index), dim=1),
+    x=lambda g, dy, x, target, ignore_index: softmax_slope(g, dy, x, target, ignore_index))  # fmt: skip
+def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_index: int) -> Array:
+    """The cotangent of cross_entropy's x: dy (softmax(x) - one_hot(target)), 0 where ignored."""
+    if x.size == 0:
+        return xp.zeros_like(x)
+    e = xp.exp(x - x.max(axis=1, keepdims=True))
+    p = e / e.sum(axis=1, keepdims=True)
+    classes = xp.arange(x.shape[1]).reshape(1, -1, *(1,) * (x.ndim - 2))
+    p = p - (classes == xp.expand_dims(target, 1))
+    kept = xp.expand_dims(target != ignore_index, 1)
+    return xp.where(kept, p * xp.expand_dims(dy, 1), xp.zeros((), x.dtype)).astype(x.dtype)
+
+
+def residual(x: Any, target: Any, ignore_index: int) -> Any:
+    """softmax(x) - one_hot(target), 0 where the target is ignored."""
+    ones = full_like(reshape(narrow(x, dim=1, start=0, length=1), shape=target.shape), value=1.0)
+    return cross_entropy_input(ones, x, target, ignore_index)
+
+
+def softmax_slope(g: Any, dy: Any, x: Any, target: Any, ignore_index: int) -> Any:
+    """dy p (g - sum_c g p) for p = softmax(x), 0 where the target is ignored."""
+    p = softmax(x, dim=1)
+    weight = where(target != ignore_index, dy, 0.0)
+    weight = reshape(weight, shape=(x.shape[0], 1, *x.shape[2:]))
+    return weight * p * (g - sum(g * p, dim=1, keepdim=True))
+
+
+def check_classes(xp: Any, target: Array, count: int, ignore_index: int) -> None:
+    """Raise ValueError when a class label is neither in 0 .. count-1 nor ignored."""
+    wrong = ((target < 0) | (target >= count)) & (target != ignore_index)
+    if bool(xp.any(wrong)):
+        value = int(target[wrong].ravel()[0])
+        raise ValueError(
+            f"cross_entropy: target {value} is not a class: the {count} columns of the logits are "
+            f"classes 0 to {count - 1}; labels to be skipped are marked ignore_index={ignore_index}"
+        )

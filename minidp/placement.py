@@ -1,0 +1,40 @@
+"""From Python values to arrays, and from one device to another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minidp.backend import backend_of, get_backend
+from minidp.device import device as as_device
+from minidp.mode import mode
+from minidp.types import Array
+
+
+def as_array(values: Any) -> Array:
+    """Python numbers and nested sequences as an array; floats in the default dtype."""
+    array = np.array(values)
+    if array.dtype == np.float64 and not _holds_arrays(values):
+        return array.astype(mode.default_dtype)
+    return array
+
+
+def _holds_arrays(values: Any) -> bool:
+    """Whether float64 comes from NumPy values rather than from Python floats."""
+    while isinstance(values, (list, tuple)) and values:
+        values = values[0]
+    return hasattr(values, "dtype")
+
+
+def place(array: Array, device: Any) -> Array:
+    """The array on ``device`` (None: the running replica's device, or where it is)."""
+    if device is None:
+        if mode.replica is None or mode.replica.device.type == "cpu":
+            return array
+        device = mode.replica.device
+    target = as_device(device)
+    source = backend_of(array)
+    if source.name == target.type and (target.type == "cpu" or source.index(array) == target.index):
+        return array
+    return get_backend(target.type).put(source.get(array), target.index)

@@ -1,0 +1,105 @@
+"""Random numbers by counting: the same bits on every backend, for any split of a batch.
+
+Each block of four 32-bit words is a function of a key (the seed) and of a counter: which four
+elements, which global row, which draw, which step. Nothing depends on what was drawn before.
+Source: Philox4x32-10, Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers".
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from minidp.types import Array
+
+Key = tuple[int, int, int]
+"""(seed, step, draw): names one draw of a whole tensor."""
+
+
+class Generator:
+    """Counts draws; ``next_key()`` names the next one."""
+
+    def __init__(self, seed: int = 0, step: int = 0) -> None:
+        self._lock = threading.Lock()
+        self.manual_seed(seed)
+        self.step = step
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Begin again with ``seed``, a 64-bit integer."""
+        self.seed, self.step, self.draw = int(seed) & (2**64 - 1), 0, 0
+        return self
+
+    def initial_seed(self) -> int:
+        return self.seed
+
+    def next_key(self) -> Key:
+        with self._lock:
+            self.draw += 1
+            return self.seed, self.step, self.draw - 1
+
+    def next_step(self) -> int:
+        """Begin a step of a scheduler: its draws count from 0 on every replica."""
+        with self._lock:
+            self.step += 1
+            return self.step
+
+    def get_state(self) -> dict[str, int]:
+        return {"seed": self.seed, "step": self.step, "draw": self.draw}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self.seed, self.step, self.draw = state["seed"], state["step"], state["draw"]
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Begin the default generator again with ``seed``."""
+    return default_generator.manual_seed(seed)
+
+
+def words(xp: Any, key: Key, row: int, rows: int, count: int) -> Array:
+    """uint32 words of shape (rows, count): element e of global row r is word e % 4 of the
+    block with counter (e // 4, r, draw, step)."""
+    seed, step, draw = key
+    blocks = -(-count // 4)
+    ones = xp.ones((rows, blocks), xp.uint64)
+    counter = [
+        ones * xp.arange(blocks, dtype=xp.uint64),
+        ones * xp.arange(row, row + rows, dtype=xp.uint64)[:, None],
+        ones * xp.uint64(draw & 0xFFFFFFFF),
+        ones * xp.uint64(step & 0xFFFFFFFF),
+    ]
+    mixed = philox(xp, counter, seed & 0xFFFFFFFF, seed >> 32)
+    return xp.stack(mixed, axis=-1).reshape(rows, blocks * 4)[:, :count].astype(xp.uint32)
+
+
+def philox(xp: Any, counter: list[Array], key0: int, key1: int) -> list[Array]:
+    """Ten rounds of Philox4x32 on uint64 arrays that hold 32-bit words."""
+    mask, shift = xp.uint64(0xFFFFFFFF), xp.uint64(32)
+    c0, c1, c2, c3 = counter
+    for _ in range(10):
+        low = c0 * xp.uint64(0xD2511F53)
+        high = c2 * xp.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = (
+            (high >> shift) ^ c1 ^ xp.uint64(key0), high & mask,
+            (low >> shift) ^ c3 ^ xp.uint64(key1), low & mask,
+        )  # fmt: skip
+        key0, key1 = (key0 + 0x9E3779B9) & 0xFFFFFFFF, (key1 + 0xBB67AE85) & 0xFFFFFFFF
+    return [c0, c1, c2, c3]
+
+
+def uniforms(key: Key, count: int) -> Array:
+    """``count`` float64 numbers in [0, 1), of 53 bits, from two words each."""
+    pairs = words(np, key, 0, 1, 2 * count)[0].astype(np.uint64)
+    return ((pairs[0::2] >> np.uint64(5)) * 67108864.0 + (pairs[1::2] >> np.uint64(6))) / 2.0**53
+
+
+def normals(key: Key, count: int) -> Array:
+    """``count`` float64 numbers of the standard normal distribution (Box and Muller 1958)."""
+    half = -(-count // 2)
+    u = uniforms(key, 2 * half)
+    radius, angle = np.sqrt(-2 * np.log1p(-u[:half])), 2 * np.pi * u[half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]

@@ -1,0 +1,165 @@
+"""The shape language: one line says what an op takes and gives.
+
+``"n c h w, k d i j, k -> n k o p"`` names every axis by a letter, as einsum does; equal letters
+are equal sizes, ``...`` is any number of axes that broadcast, a letter that appears only behind
+the arrow is computed by the op. ``*`` before a term means any number of such arguments. Before a
+term may stand what its dtype must be: ``i:`` integers (never promoted), ``b:`` bool,
+``f:`` floating point (integers are converted to the default dtype).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minidp.errors import ShapeError
+from minidp.types import Shape
+
+
+@dataclass(frozen=True)
+class Term:
+    """One argument or result of a shape line."""
+
+    axes: tuple[str, ...]
+    kind: str = ""
+    variadic: bool = False
+
+    @property
+    def broadcasts(self) -> bool:
+        return "..." in self.axes
+
+
+@dataclass(frozen=True)
+class Line:
+    """A parsed shape line."""
+
+    text: str
+    inputs: tuple[Term, ...]
+    outputs: tuple[Term, ...]
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether every argument is ``...``: NumPy's own broadcasting then checks the shapes."""
+        return all(term.axes == ("...",) for term in self.inputs)
+
+
+def parse(text: str) -> Line:
+    """Read a shape line such as ``"f:n c, i:n -> n"``."""
+    left, arrow, right = text.partition("->")
+    if not arrow:
+        raise ShapeError(f"shape line {text!r} has no '->'")
+    return Line(text, _terms(left), _terms(right))
+
+
+def _terms(text: str) -> tuple[Term, ...]:
+    return tuple(_term(part.strip()) for part in text.split(","))
+
+
+def _term(text: str) -> Term:
+    kind, colon, axes = text.rpartition(":")
+    variadic = axes.startswith("*")
+    return Term(tuple(axes.lstrip("*").split()), kind if colon else "", variadic)
+
+
+def check(op: str, line: Line, shapes: Sequence[Shape | None]) -> dict[str, int]:
+    """Bind the letters of ``line`` to ``shapes``, or raise a ShapeError that says what differs.
+
+    ``None`` stands for an argument that was left out.
+    """
+    sizes: dict[str, int] = {}
+    for term, shape in zip(_spread(line.inputs, len(shapes)), shapes, strict=True):
+        if shape is not None:
+            _bind(op, line, shapes, term, shape, sizes)
+    return sizes
+
+
+def _spread(terms: tuple[Term, ...], count: int) -> list[Term]:
+    """Repeat the variadic term so that there is one term per argument."""
+    extra = count - len(terms)
+    result: list[Term] = []
+    for term in terms:
+        result += [term] * (1 + extra if term.variadic else 1)
+    return result
+
+
+def _bind(
+    op: str,
+    line: Line,
+    shapes: Sequence[Shape | None],
+    term: Term,
+    shape: Shape,
+    sizes: dict[str, int],
+) -> None:
+    named = [axis for axis in term.axes if axis != "..."]
+    if len(shape) < len(named) or (len(shape) > len(named) and not term.broadcasts):
+        raise ShapeError(_message(op, line, shapes, f"{shape} has no axes {' '.join(term.axes)!r}"))
+    where = term.axes.index("...") if term.broadcasts else len(named)
+    pairs = list(zip(named[:where], shape, strict=False))
+    tail = len(named) - where
+    pairs += zip(named[where:], shape[len(shape) - tail :], strict=True)
+    for axis, size in pairs:
+        if sizes.setdefault(axis, size) != size:
+            rule = f"axis {axis!r} is {sizes[axis]} in one argument and {size} in another"
+            raise ShapeError(_message(op, line, shapes, rule))
+
+
+def _message(op: str, line: Line, shapes: Sequence[Shape | None], rule: str) -> str:
+    given = ", ".join("none" if shape is None else str(shape) for shape in shapes)
+    return f"{op}({given}): {rule}; expected {line.text}"
+
+
+def broadcast_message(op: str, shapes: Sequence[Shape]) -> str:
+    """Which axis keeps ``shapes`` from broadcasting together, counted from the right."""
+    given = ", ".join(map(str, shapes))
+    for axis in range(1, max(map(len, shapes), default=0) + 1):
+        sizes = {shape[-axis] for shape in shapes if len(shape) >= axis} - {1}
+        if len(sizes) > 1:
+            return (
+                f"{op}({given}): the shapes do not broadcast, axis {-axis} has sizes "
+                f"{sorted(sizes)}; each must be equal or 1"
+            )
+    return f"{op}({given}): the shapes do not broadcast"
+
+
+def axis_of(op: str, dim: int, ndim: int) -> int:
+    """``dim`` counted from the front; a ShapeError when ``ndim`` axes do not have it."""
+    count = max(ndim, 1)
+    if not isinstance(dim, int) or not -count <= dim < count:
+        raise ShapeError(
+            f"{op}: dim {dim!r} is not an axis of an array with {ndim} axes; "
+            f"expected an integer from {-count} to {count - 1}"
+        )
+    return dim % count
+
+
+def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+    """Every axis that ``dim`` means (None or an empty tuple: all), sorted, each once."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return tuple(range(ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    axes = sorted(axis_of(op, each, ndim) for each in dims)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{op}: dim {dim} names an axis twice")
+    return tuple(axes) if ndim else ()
+
+
+def pair(value: int | Sequence[int], what: str) -> tuple[int, int]:
+    """A height and a width from one number or two."""
+    values = (value, value) if isinstance(value, int) else tuple(value)
+    if len(values) == 1:
+        values = values * 2
+    if len(values) != 2 or not all(isinstance(each, int) for each in values):
+        raise ShapeError(f"{what} must be one integer or two, not {value!r}")
+    return values
+
+
+def resolve(shape: Sequence[int], size: int, op: str = "reshape") -> Shape:
+    """``shape`` with its one -1 replaced, so that it holds ``size`` elements."""
+    known = 1
+    for each in shape:
+        known *= 1 if each == -1 else each
+    holes = list(shape).count(-1)
+    fits = known != 0 and size % known == 0 if holes else known == size
+    if holes > 1 or min(shape, default=0) < -1 or not fits:
+        raise ShapeError(f"{op}: {size} elements do not fill the shape {tuple(shape)}")
+    return tuple(size // known if each == -1 else each for each in shape)

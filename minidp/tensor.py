@@ -1,0 +1,300 @@
+"""A Tensor is an array and a node.
+
+The array holds the values. The node remembers which op made them, from which nodes, and the
+arrays that its rules asked for, never Tensors: so there are no reference cycles, and an
+intermediate value dies with the last loss that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from minidp.backend import backend_of
+from minidp.device import Device
+from minidp.errors import DTypeError, GraphError
+from minidp.mode import mode
+from minidp.placement import as_array, place
+from minidp.node import Node
+from minidp.types import Array, DType, Shape, category
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Tensor:
+    """An array on some device, with the node that made it when a gradient may be asked for.
+
+    ``Tensor(array)`` wraps without a copy; ``minidp.tensor(values)`` copies.
+    """
+
+    __slots__ = ("data", "node", "version", "__weakref__")
+    __array_ufunc__ = None  # so that array + Tensor asks the Tensor
+
+    data: Array
+    node: Node | None
+    version: list[int]
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        if isinstance(data, Tensor):
+            data = data.data
+        if isinstance(data, np.generic) or not hasattr(data, "strides"):
+            data = as_array(data)
+        self.data = data
+        self.node = None
+        self.version = [0]
+        if requires_grad:
+            self.requires_grad_()
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(self.data.shape)
+
+    @property
+    def dtype(self) -> DType:
+        dtype: DType = self.data.dtype
+        return dtype
+
+    @property
+    def ndim(self) -> int:
+        return int(self.data.ndim)
+
+    @property
+    def device(self) -> Device:
+        """Where the values are; an array on the CPU is on the running replica's CPU device."""
+        backend = backend_of(self.data)
+        if backend.name == "cpu":
+            here = mode.replica.device if mode.replica else None
+            return here if here is not None and here.type == "cpu" else Device("cpu", 0)
+        return Device(backend.name, backend.index(self.data))
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.node is None or self.node.op is None
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient collected by ``backward()``; None before the first."""
+        return self.node.grad if self.node is not None else None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if self.node is None:
+            if value is not None:
+                raise GraphError("grad can be set only on a tensor that requires a gradient")
+            return
+        if value is not None and value.shape != self.shape:
+            raise GraphError(f"grad has shape {value.shape}, its tensor {self.shape}")
+        self.node.grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Start or stop collecting a gradient here; in place."""
+        if requires_grad and category(self.dtype) < 2:
+            raise DTypeError(f"a tensor of {self.dtype} has no gradient; use a float dtype")
+        if not self.is_leaf:
+            if not requires_grad:
+                raise GraphError("requires_grad_(False) on a computed tensor; use detach()")
+        elif requires_grad and self.node is None:
+            self.node = Node(self.shape, self.dtype)
+        elif not requires_grad:
+            self.node = None
+        return self
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this computed tensor in ``.grad`` too."""
+        if self.node is None:
+            raise GraphError("retain_grad() on a tensor that requires no gradient")
+        self.node.retains = True
+
+    def detach(self) -> Tensor:
+        """The same values, outside the graph (shared memory)."""
+        result = Tensor(self.data)
+        result.version = self.version
+        return result
+
+    def numpy(self) -> Array:
+        """The values as a NumPy array: shared memory on the CPU, a copy elsewhere."""
+        if self.node is not None:
+            raise GraphError("numpy() on a tensor that requires a gradient; use detach().numpy()")
+        return backend_of(self.data).get(self.data)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.detach().numpy()
+        return np.array(array, dtype=dtype, copy=copy)
+
+    def item(self) -> Any:
+        """The one value as a Python number."""
+        if self.data.size != 1:
+            raise GraphError(f"item() needs one element, this tensor has shape {self.shape}")
+        return self.data.item()
+
+    def tolist(self) -> Any:
+        return backend_of(self.data).get(self.data).tolist()
+
+    def numel(self) -> int:
+        return int(self.data.size)
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape as a tuple, or the length of one axis."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    def is_contiguous(self) -> bool:
+        return bool(self.data.flags["C_CONTIGUOUS"])
+
+    def zero_(self) -> Tensor:
+        return self.fill_(0)
+
+    def fill_(self, value: float) -> Tensor:
+        """Set every element; in place, not recorded."""
+        self._writable("fill_")
+        self.data[...] = value
+        return self
+
+    def copy_(self, source: Any) -> Tensor:
+        """Take over the values of ``source`` (broadcast, cast, from any device); in place."""
+        self._writable("copy_")
+        array = source.data if isinstance(source, Tensor) else source
+        self.data[...] = place(array, self.device) if hasattr(array, "dtype") else array
+        return self
+
+    def _writable(self, what: str) -> None:
+        """Refuse to change what a recorded graph still needs; else count the change."""
+        if mode.grad and self.node is not None:
+            kind = "a leaf that requires a gradient" if self.is_leaf else "a recorded tensor"
+            raise GraphError(f"{what} would change {kind} in place; use no_grad() or detach()")
+        self.version[0] += 1
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a tensor without axes")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if category(self.dtype) == 2:
+            raise TypeError(f"a tensor of {self.dtype} cannot be an index")
+        return int(self.item())
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self.data == Tensor(value).data).any())
+
+    __hash__ = object.__hash__
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.data.size == 1 else repr(self)
+
+    def __repr__(self) -> str:
+        from minidp.printing import tensor_text
+
+        return tensor_text(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise GraphError("deepcopy of a computed tensor; use detach().clone()")
+        result = type(self).__new__(type(self))
+        result.data, result.node, result.version = self.data.copy(), None, [0]
+        if self.node is not None:
+            result.node = Node(self.shape, self.dtype)
+        memo[id(self)] = result
+        return result
+
+    def __reduce__(self) -> Any:
+        return type(self), (backend_of(self.data).get(self.data), self.requires_grad)
+
+    if TYPE_CHECKING:  # given by the ops, each in its own paragraph: see ``method``
+        T: Tensor
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
+        def __getitem__(self, key: Any) -> Tensor: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+
+
+class Shared(Tensor):
+    """A tensor of a module that all replicas share: a Parameter or a Buffer.
+
+    Where an op meets one inside a replica, it takes that replica's own tensor for it.
+    """
+
+    __slots__ = ()
+
+
+class Parameter(Shared):
+    """A tensor that is trained: a leaf that requires a gradient unless it is frozen."""
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        super().__init__(data, requires_grad)
+
+
+class Buffer(Shared):
+    """A tensor that belongs to a module's state and is not trained, such as a running mean."""
+
+    __slots__ = ()
+
+
+def method(*names: str) -> Callable[[F], F]:
+    """Make a function a method of Tensor, under its own name or under ``names``."""
+
+    def attach(function: F) -> F:
+        for name in names or (getattr(function, "name", None) or function.__name__,):
+            setattr(Tensor, name, _bound(function))
+        return function
+
+    return attach
+
+
+def _bound(function: Any) -> Any:
+    """A plain function that Python binds to ``self``; an op is wrapped in one."""
+    if not hasattr(function, "body"):
+        return function
+
+    def call(self: Tensor, *args: Any, **constants: Any) -> Any:
+        return function(self, *args, **constants)
+
+    call.__name__, call.__doc__ = function.name, function.__doc__
+    return call

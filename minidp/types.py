@@ -1,0 +1,53 @@
+"""Names for the values that travel through the engine: arrays, shapes and dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+"""A NumPy array, a CuPy array or an emulated array; which one, only its backend knows."""
+
+Shape = tuple[int, ...]
+
+DType = np.dtype[Any]
+
+float16: DType = np.dtype("float16")
+float32: DType = np.dtype("float32")
+float64: DType = np.dtype("float64")
+uint8: DType = np.dtype("uint8")
+int8: DType = np.dtype("int8")
+int16: DType = np.dtype("int16")
+int32: DType = np.dtype("int32")
+int64: DType = np.dtype("int64")
+bool_: DType = np.dtype("bool")
+
+BY_NAME: dict[str, DType] = {
+    "float16": float16, "half": float16, "float32": float32, "float": float32,
+    "float64": float64, "double": float64, "uint8": uint8, "int8": int8, "int16": int16,
+    "short": int16, "int32": int32, "int": int32, "int64": int64, "long": int64, "bool": bool_,
+}  # fmt: skip
+
+
+def as_dtype(dtype: Any) -> DType:
+    """The NumPy dtype that ``dtype`` means; names are PyTorch's (``"float"`` is float32)."""
+    if isinstance(dtype, str) and dtype in BY_NAME:
+        return BY_NAME[dtype]
+    return np.dtype(dtype)
+
+
+def category(dtype: DType) -> int:
+    """0 for bool, 1 for integers, 2 for floating point: a higher one wins a promotion."""
+    return {"b": 0, "i": 1, "u": 1}.get(dtype.kind, 2)
+
+
+def promote(dtypes: list[DType]) -> DType:
+    """PyTorch's promotion: the highest category decides, widths count only inside it."""
+    top = max(map(category, dtypes))
+    result = None
+    for dtype in dtypes:
+        if category(dtype) == top:
+            result = dtype if result is None else np.promote_types(result, dtype)
+    assert result is not None
+    return result
