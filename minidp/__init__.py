@@ -84,6 +84,7 @@ from minidp.ops.linalg import product as matmul
 from minidp.ops.reduce import all, amax, amin, any, argmax, argmin, max, min, norm, std, var
 from minidp.ops.reduce import sum_of as sum
 from minidp.ops.softmax import log_softmax, softmax
+from minidp.parallel import Scheduler, World, launch
 from minidp.random import Generator, default_generator, manual_seed
 from minidp.tensor import Buffer, Parameter, Tensor
 from minidp.types import bool_ as bool

@@ -268,14 +268,24 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
             arrays.append(x.data)
             sources.append(x)
         else:
-            arrays.append(x if not isinstance(x, np.generic) else x.item())
+            arrays.append(x)
             sources.append(None)
+    if any([isinstance(x, np.generic) for x in arrays]):
+        arrays = _without_scalars(arrays, tensors)
     result = op.compute(arrays, constants)
     if not tensors:
         return result
     record = mode.grad and any(s is not None and s.node is not None for s in sources)
     node = _record(op, arrays, sources, constants, result) if record and op.rules else None
     return _wrap(op, result, node)
+
+
+def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
+    """NumPy's scalars beside Tensors as Python numbers; in rules on arrays, as arrays."""
+    return [
+        x if not isinstance(x, np.generic) else x.item() if tensors else np.asarray(x)
+        for x in values
+    ]
 
 
 def _record(

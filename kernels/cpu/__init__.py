@@ -1,7 +1,8 @@
 """CPU kernels: serial Numba kernels and BLAS calls that release the GIL.
 
-`KERNELS` says which module serves which ops; a module is imported with its first kernel. Every kernel has
-its op's name and signature without `xp`; it returns NotImplemented for what it does not serve.
+`KERNELS` says which module serves which ops; a module is imported with its first kernel. Every
+kernel has its op's name and signature without `xp`; it returns NotImplemented for what it does not
+serve.
 """
 
 KERNELS = {

@@ -1,8 +1,8 @@
 """Columns of a convolution ("im2col"): the windows of padded images as the rows of a matrix.
 
-Images are (images, h, w * c), channels last. A window's values lie in the order (i, j, c / groups), so that
-with unit dilation a whole kernel row is one contiguous run. Pixels are counted over (image, row, column) of
-the output rows first..last.
+Images are (images, h, w * c), channels last. A window's values lie in the order (i, j, c /
+groups), so that with unit dilation a whole kernel row is one contiguous run. Pixels are counted
+over (image, row, column) of the output rows first..last.
 """
 
 from ._jit import compiled
@@ -53,7 +53,7 @@ def columns_by_pixel(frames, count, col, first, last, p, kh, kw, sh, sw, dh, dw,
 
 @compiled
 def columns_by_tap(frames, count, col, first, last, p, kh, kw, sh, sw, dh, dw, c):
-    """The same into col (groups, kh * kw * c/groups, pixels): longer runs where channels are few."""
+    """The same into col (groups, kh * kw * c/groups, pixels): long runs where channels are few."""
     groups, taps, _ = col.shape
     size, height, step = c // groups, last - first, sw * c
     for group in range(groups):
@@ -74,7 +74,7 @@ def columns_by_tap(frames, count, col, first, last, p, kh, kw, sh, sw, dh, dw, c
 
 @compiled
 def add_windows(frames, count, col, first, last, p, kh, kw, sh, sw, dh, dw, c):
-    """Add col (groups, pixels, kh * kw * c/groups) to its windows: the adjoint of `columns_by_pixel`."""
+    """Add col (groups, pixels, kh * kw * c/groups) to its windows, the adjoint."""
     groups, size, height = col.shape[0], c // col.shape[0], last - first
     run, runs = (kw * c, 1) if dw == 1 and groups == 1 else (size, kw)
     for group in range(groups):

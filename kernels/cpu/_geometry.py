@@ -1,7 +1,8 @@
-"""The sizes of a convolution, how a batch is cut into tiles, and the reused buffer of a tile's columns.
+"""Sizes of a convolution, how a batch is cut into tiles, and the reused buffer of columns.
 
-A tile is a block of whole images, or a strip of output rows of one large image. Its size follows from the
-layer's geometry alone: an image's bytes depend neither on its batch nor on its neighbours.
+A tile is a block of whole images, or a strip of output rows of one large image. Its size follows
+from the layer's geometry alone: an image's bytes depend neither on its batch nor on its
+neighbours.
 """
 
 from typing import NamedTuple
@@ -10,7 +11,9 @@ import numpy as np
 
 from ._columns import columns_by_pixel, columns_by_tap, inset
 
-COLUMN_VALUES = 1 << 19  # in a buffer of columns, 2 MB in float32: larger costs cache, smaller calls
+COLUMN_VALUES = (
+    1 << 19
+)  # in a buffer of columns, 2 MB in float32: larger costs cache, smaller calls
 SHORT_RUN = 16  # below so many contiguous values per kernel row, columns are laid out tap by tap
 
 
@@ -67,13 +70,13 @@ class Geometry(NamedTuple):
 
     @property
     def tile(self):
-        """(images, rows) of the largest tile: as many columns as fit the buffer, at least one row."""
+        """(images, rows) of the largest tile: as many columns as fit the buffer."""
         o, p = self.output
         rows = max(1, COLUMN_VALUES // max(1, p * self.taps * self.groups))
         return (max(1, rows // max(1, o)), max(1, min(o, rows)))
 
     def tiles(self, n):
-        """Pairs of slices (images, output rows) that cover a batch of n; none if there is no output."""
+        """Pairs of slices (images, output rows) that cover a batch of n; none without output."""
         (o, p), (images, rows) = self.output, self.tile
         for image in range(0, n if p else 0, images):
             for first in range(0, o, rows):

@@ -1,4 +1,4 @@
-"""The one way CPU kernels are compiled: serial, without the GIL, cached on disk where that is possible."""
+"""The one way CPU kernels are compiled: serial, without the GIL, cached on disk if possible."""
 
 import numba
 
@@ -8,8 +8,8 @@ def compiled(function):
 
     Machine code is kept in `__pycache__` beside the source, else in the user's cache folder; where
     neither can be written, each process compiles anew. `function` must be a plain module-level
-    function: Numba never finds closures again in its cache. Functions that call each other belong in
-    one file, because a cached caller is not renewed when a callee in another file changes.
+    function: Numba never finds closures again in its cache. Functions that call each other belong
+    in one file, because a cached caller is not renewed when a callee in another file changes.
     """
     try:
         return numba.njit(nogil=True, error_model="numpy", cache=True)(function)

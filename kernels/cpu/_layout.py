@@ -1,7 +1,7 @@
 """Memory layouts: how arrays of any strides become the few layouts that kernels are compiled for.
 
-Kernels see aligned, writable, C-contiguous arrays of one or two float types only: Numba compiles a kernel
-anew for every other layout, and read-only arrays are a type of their own.
+Kernels see aligned, writable, C-contiguous arrays only: Numba compiles a kernel anew for every
+other layout, and read-only arrays are a type of their own.
 """
 
 import math
@@ -12,9 +12,9 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def served(*arrays):
-    """Whether all arrays (None is skipped) are float32, or all float64, in the machine's byte order."""
-    dtypes = [array.dtype for array in arrays if array is not None]
-    return dtypes[0] in FLOATS and all(dtype == dtypes[0] for dtype in dtypes)
+    """Whether all arrays (the first, and others but None) are float32, or all float64."""
+    dtype = arrays[0].dtype
+    return dtype in FLOATS and all(array is None or array.dtype == dtype for array in arrays)
 
 
 def ready(array):
@@ -33,20 +33,25 @@ def channels_first(x):
 
 
 def dense_order(x):
-    """The axes of x from the largest stride to the smallest if x then is C-contiguous, else None."""
+    """The order of axes in which x is C-contiguous, largest stride first; None if there is none.
+
+    The empty tuple stands for the order that the axes have already.
+    """
     if x.flags.c_contiguous:
-        return tuple(range(x.ndim))
+        return ()
     order = tuple(sorted(range(x.ndim), key=lambda axis: (-x.strides[axis], axis)))
     return order if x.transpose(order).flags.c_contiguous else None
 
 
 def flat(x, order):
     """x as a one-dimensional array with its axes in `order`: a view where memory allows."""
-    return ready(x.transpose(order)).reshape(x.size)
+    return ready(x.transpose(order) if order else x).reshape(x.size)
 
 
 def unflat(values, shape, order):
     """The inverse of `flat`: a view of logical `shape` on memory whose axes lie in `order`."""
+    if not order:
+        return values.reshape(shape)
     inverse = sorted(range(len(order)), key=order.__getitem__)
     return values.reshape([shape[axis] for axis in order]).transpose(inverse)
 

@@ -1,8 +1,8 @@
 """Two-dimensional convolution: columns of a few images, in cache, multiplied by BLAS.
 
-Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. The loops over tiles
-are Python loops around kernels and `matmul` calls that release the GIL. After Chellapilla, Puri and
-Simard (2006), tile by tile.
+Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. The loops
+over tiles are Python loops around kernels and `matmul` calls that release the GIL. After
+Chellapilla, Puri and Simard (2006), tile by tile.
 """
 
 import numpy as np
@@ -45,7 +45,7 @@ def _weights(matrix, shape):
 
 
 def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
-    """y[n,k,o,p] = b[k] + sum over c, i, j of x[n, c, o sh + i dh - ph, p sw + j dw - pw] w[k,c,i,j].
+    """y[n,k,o,p] = b[k] + sum of x[n, c, o sh + i dh - ph, p sw + j dw - pw] w[k,c,i,j].
 
     Shapes: x (n, c, h, w), w (k, c/groups, i, j), b (k), y (n, k, o, p) on channels-last memory.
     """
@@ -112,7 +112,7 @@ def _scatter(geometry, cotangents, turned, dx):
 
 
 def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
-    """The gradient of `conv2d` in w: g (n, k, o, p), x (n, c, h, w) to `shape` (k, c/groups, i, j).
+    """The gradient of `conv2d` in w: g (n, k, o, p), x (n, c, h, w) to (k, c/groups, i, j).
 
     The products columns^T @ g of the tiles are added in the order of the images.
     """

@@ -1,7 +1,7 @@
-"""Dropout with counter-based random bits: an element's fate depends on its place in the global batch.
+"""Dropout with counter-based random bits: what is kept depends on places in the global batch.
 
-Bits are those of Philox4x32-10: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2,
-3" (2011). Words are 32 bits wide and kept in 64, so that products are exact.
+Bits are those of Philox4x32-10: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
+as 1, 2, 3" (2011). Words are 32 bits wide and kept in 64, so that products are exact.
 """
 
 import math
@@ -20,7 +20,7 @@ BLOCKS = 128  # counters whose words are made at a time
 
 @compiled
 def philox(first, row, draw, step, low, high, words):
-    """Fill words (4, m) of uint64 with the output for counters (first + i, row, draw, step), key (low, high)."""
+    """Fill words (4, m): outputs for counters (first + i, row, draw, step), key (low, high)."""
     for i in range(words.shape[1]):
         a, b, c, d = (first + np.uint64(i)) & MASK, row, draw, step
         key, other = low, high
@@ -33,31 +33,30 @@ def philox(first, row, draw, step, low, high, words):
 
 @compiled
 def _drop(x, y, words, key, first_row, threshold, scale):
-    """Drop from x to y (rows, places, channels), whose logical order is (rows, channels, places)."""
+    """Drop from x to y (rows, places, channels) with logical order (rows, channels, places)."""
     rows, places, channels = x.shape
     low, high, draw, step = key
-    blocks = words.shape[1]
+    size, chunk = places * channels, 4 * words.shape[1]
     for i in range(rows):
-        row = (first_row + np.uint64(i)) & MASK
         source, target = x[i], y[i]
         place = channel = 0
-        for element in range(places * channels):
-            lane = element % (4 * blocks)
-            if lane == 0:
-                philox(np.uint64(element // 4), row, draw, step, low, high, words)
-            kept = words[lane % 4, lane // 4] >= threshold
-            target[place, channel] = source[place, channel] * scale if kept else 0
-            place += 1
-            if place == places:
-                place, channel = 0, channel + 1
+        for start in range(0, size, chunk):
+            row = (first_row + np.uint64(i)) & MASK
+            philox(np.uint64(start // 4), row, draw, step, low, high, words)
+            for lane in range(min(chunk, size - start)):
+                kept = words[lane & 3, lane >> 2] >= threshold
+                target[place, channel] = source[place, channel] * scale if kept else 0
+                place += 1
+                if place == places:
+                    place, channel = 0, channel + 1
 
 
 def dropout(x, *, p, key, row, batch_dim):
     """y = x / (1 - p) where a random word is at least floor(p * 2**32), else 0.
 
-    key = (seed, step, draw). The word of an element is word e % 4 of Philox for counter (e // 4, global
-    row, draw, step), where e is its C-order index in its row and `row` the global index of the first row
-    along `batch_dim` (None: all of x is row 0).
+    key = (seed, step, draw). The word of an element is word e % 4 of Philox for counter (e // 4,
+    global row, draw, step), where e is its C-order index in its row and `row` the global index of
+    the first row along `batch_dim` (None: all of x is row 0).
     """
     if not served(x):
         return NotImplemented
@@ -66,11 +65,12 @@ def dropout(x, *, p, key, row, batch_dim):
     y = np.empty_like(memory)
     scale = x.dtype.type(1 / (1 - p) if p < 1 else 0)
     first = np.uint64(0 if batch_dim is None else row & 0xFFFFFFFF)
-    words = np.empty((4, BLOCKS), np.uint64)
+    blocks = min(BLOCKS, -(-memory[:1].size // 4))
+    words = np.empty((4, max(1, blocks)), np.uint64)
     _drop(memory, y, words, _words(*key), first, np.uint64(math.floor(p * 2**32)), scale)
     y = y.reshape(np.moveaxis(rows, 1, -1).shape if is_last else rows.shape)
     y = np.moveaxis(y, -1, 1) if is_last else y
-    return y[0] if batch_dim is None else np.moveaxis(y, 0, batch_dim)
+    return y[0, ...] if batch_dim is None else np.moveaxis(y, 0, batch_dim)
 
 
 def _words(seed, step, draw):
@@ -79,7 +79,7 @@ def _words(seed, step, draw):
 
 
 def _memory(rows):
-    """rows (n, c, ...) as C-contiguous (n, places, channels), and whether memory is channels-last."""
+    """rows (n, c, ...) as (n, places, channels), and whether memory is channels-last."""
     last = np.moveaxis(rows, 1, -1) if rows.ndim > 2 else rows
     if rows.flags.c_contiguous or not last.flags.c_contiguous:
         return ready(rows).reshape(len(rows), math.prod(rows.shape[1:]), 1), False

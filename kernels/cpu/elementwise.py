@@ -1,4 +1,4 @@
-"""The rectifier on the memory of any dense array (contiguous in some order of its axes), axis order kept."""
+"""The rectifier on any dense memory: arrays that are contiguous in some order of their axes."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _relu(x, y):
 
 
 def relu_input(g, y):
-    """dx = g where y > 0 or y is NaN, else 0, in the memory layout of y; declines a y with gaps."""
+    """dx = g where y > 0 or y is NaN, else 0, in the layout of y; declines a y with gaps."""
     order = dense_order(y) if served(g, y) and g.shape == y.shape else None
     if order is None:
         return NotImplemented

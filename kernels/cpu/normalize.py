@@ -7,7 +7,7 @@ from ._layout import channels_first, ready, served
 
 
 def batch_norm(x, mean, var, weight, bias, *, eps):
-    """y = (x - mean) / sqrt(var + eps) * weight + bias for every channel (axis 1) of x (n, c, ...).
+    """y = (x - mean) / sqrt(var + eps) * weight + bias per channel (axis 1) of x (n, c, ...).
 
     mean, var, weight and bias are (c); weight and bias may be None. Declines memory that is not
     channels-last: there NumPy's broadcasting has long rows already.
@@ -23,7 +23,9 @@ def batch_norm(x, mean, var, weight, bias, *, eps):
     shift = np.zeros_like(scale) if bias is None else bias
     y = np.empty(last.shape, x.dtype)
     shape = x.size // max(1, x.shape[1]), x.shape[1]
-    _normalize(ready(last).reshape(shape), ready(mean), ready(scale), ready(shift), y.reshape(shape))
+    _normalize(
+        ready(last).reshape(shape), ready(mean), ready(scale), ready(shift), y.reshape(shape)
+    )
     return channels_first(y)
 
 

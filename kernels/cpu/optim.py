@@ -1,7 +1,7 @@
 """Optimiser updates in place: one pass over flat memory, each element by itself.
 
-No sum crosses elements and no multiplication is fused with an addition, so bytes do not depend on how the
-memory is sliced.
+No sum crosses elements and no multiplication is fused with an addition, so bytes do not depend on
+how the memory is sliced.
 """
 
 import math
@@ -13,13 +13,13 @@ from ._layout import dense_order, flat, served
 
 
 def _flats(p, g, *state):
-    """p, g and the state as flat arrays in the memory order of p; None unless p and state share memory."""
+    """p, g and state as flat arrays in the order of p; None if p or state would be copied."""
     arrays = [array for array in state if array is not None]
     order = dense_order(p) if served(p, g, *arrays) and g.shape == p.shape else None
     own = [p, *arrays]
     if order is None or any(array.shape != p.shape for array in own):
         return None
-    if not all(array.transpose(order).flags.carray for array in own):
+    if not all((array.transpose(order) if order else array).flags.carray for array in own):
         return None
     return [flat(p, order), flat(g, order), *(v if v is None else flat(v, order) for v in state)]
 
@@ -27,8 +27,9 @@ def _flats(p, g, *state):
 def sgd(p, g, m, *, lr, momentum, dampening, weight_decay, nesterov, maximize, first):
     """Stochastic gradient descent in place, as in PyTorch.
 
-    d = g + weight_decay p; m = momentum m + (1 - dampening) d, or d on the first step; p -= lr m, or
-    lr (d + momentum m) if `nesterov`. Without momentum m may be None and p -= lr d. `maximize` turns g.
+    d = g + weight_decay p; m = momentum m + (1 - dampening) d, or d on the first step; p -= lr m,
+    or lr (d + momentum m) if `nesterov`. Without momentum m may be None and p -= lr d. `maximize`
+    turns g.
     """
     flats = _flats(p, g, m if momentum else None)
     if flats is None:
@@ -60,11 +61,12 @@ def _momentum(p, g, m, lr, momentum, part, decay, sign, nesterov, first):
 def adam(
     p, g, m, v, vmax, *, lr, beta1, beta2, eps, weight_decay, decoupled, maximize, amsgrad, step
 ):
-    """Adam (Kingma and Ba 2015) in place, as in PyTorch; AdamW (Loshchilov and Hutter 2019) if `decoupled`.
+    """Adam (Kingma, Ba 2015) in place, as in PyTorch; AdamW (Loshchilov, Hutter 2019) `decoupled`.
 
     m += (1 - beta1)(g - m); v = beta2 v + (1 - beta2) g g; vmax = max(vmax, v) if `amsgrad`;
-    p -= lr / (1 - beta1^step) m / (sqrt(vmax or v) / sqrt(1 - beta2^step) + eps). Weight decay adds
-    weight_decay p to g, or, decoupled, first takes lr weight_decay p from p. `step` counts from 1.
+    p -= lr / (1 - beta1^step) m / (sqrt(vmax or v) / sqrt(1 - beta2^step) + eps). Weight decay
+    adds weight_decay p to g; decoupled, it first takes lr weight_decay p from p. `step` counts
+    from 1.
     """
     flats = _flats(p, g, m, v, vmax if amsgrad else None)
     if flats is None:

@@ -1,7 +1,8 @@
 """Two-dimensional pooling, tap by tap over the channels of one output pixel.
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. Results have
-channels-last memory. A window's taps are numbered a * kw + b; those outside the image count for nothing.
+channels-last memory. A window's taps are numbered a * kw + b; those outside the image count for
+nothing.
 """
 
 import numpy as np
@@ -22,8 +23,8 @@ def _zero_images(shape, dtype):
 def max_pool2d(x, *, kernel, stride, padding, dilation, size):
     """Largest value of each window and its tap: x (n, c, h, w) to y, index (n, c, *size).
 
-    The first of equal values is chosen; the first NaN, if any, beats all. A window that lies outside the
-    image gives -inf and tap 0. index is uint8 for at most 256 taps, else int32.
+    The first of equal values is chosen; the first NaN, if any, beats all. A window that lies
+    outside the image gives -inf and tap 0. index is uint8 for at most 256 taps, else int32.
     """
     if not served(x):
         return NotImplemented
@@ -36,32 +37,38 @@ def max_pool2d(x, *, kernel, stride, padding, dilation, size):
 
 @compiled
 def _max(x, y, index, kh, kw, sh, sw, ph, pw, dh, dw):
-    h, w, (count, o, p, c) = x.shape[1], x.shape[2], y.shape
+    count, o, p, _ = y.shape
     for pixel in range(count * o * p):
         n, i, j = pixel // (o * p), pixel // p % o, pixel % p
-        best, chosen, found = y[n, i, j], index[n, i, j], False
-        for tap in range(kh * kw):
-            row, column = i * sh - ph + tap // kw * dh, j * sw - pw + tap % kw * dw
-            if 0 <= row < h and 0 <= column < w:
-                values = x[n, row, column]
-                if not found:
-                    found = True
-                    for k in range(c):
-                        best[k] = values[k]
-                        chosen[k] = tap
-                else:
-                    for k in range(c):
-                        value, old = values[k], best[k]
-                        wins = (not value <= old) & (old == old)
-                        best[k] = value if wins else old
-                        chosen[k] = tap if wins else chosen[k]
-        if not found:
-            best[:] = -np.inf
-            chosen[:] = 0
+        top, left = i * sh - ph, j * sw - pw
+        _max_window(x[n], y[n, i, j], index[n, i, j], top, left, kh, kw, dh, dw)
+
+
+@compiled
+def _max_window(image, best, chosen, top, left, kh, kw, dh, dw):
+    best[:] = -np.inf
+    chosen[:] = 0
+    found = False
+    for a in range(kh):
+        for b in range(kw):
+            row, column = top + a * dh, left + b * dw
+            if 0 <= row < image.shape[0] and 0 <= column < image.shape[1]:
+                tap = chosen.dtype.type(a * kw + b)
+                _keep_larger(image[row, column], best, chosen, tap, not found)
+                found = True
+
+
+@compiled
+def _keep_larger(values, best, chosen, tap, is_first):
+    for k in range(values.shape[0]):
+        value, old, place = values[k], best[k], chosen[k]
+        wins = is_first | (value > old) | ((value != value) & (old == old))
+        best[k] = value if wins else old
+        chosen[k] = tap if wins else place
 
 
 def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
-    """Adjoint of choosing: adds g (n, c, o, p) at the chosen taps, into zeros of logical `shape`."""
+    """Adjoint of choosing: adds g (n, c, o, p) at the chosen taps of zeros of `shape`."""
     if not served(g):
         return NotImplemented
     dx = _zero_images(shape, g.dtype)
@@ -76,12 +83,13 @@ def _add_chosen(g, index, dx, kh, kw, sh, sw, ph, pw, dh, dw):
     for pixel in range(count * o * p):
         n, i, j = pixel // (o * p), pixel // p % o, pixel % p
         values, chosen = g[n, i, j], index[n, i, j]
-        for tap in range(kh * kw):
-            row, column = i * sh - ph + tap // kw * dh, j * sw - pw + tap % kw * dw
-            if 0 <= row < h and 0 <= column < w:
-                target, own = dx[n, row, column], index.dtype.type(tap)
-                for k in range(c):
-                    target[k] += values[k] if chosen[k] == own else zero
+        for a in range(kh):
+            for b in range(kw):
+                row, column = i * sh - ph + a * dh, j * sw - pw + b * dw
+                if 0 <= row < h and 0 <= column < w:
+                    target, tap = dx[n, row, column], index.dtype.type(a * kw + b)
+                    for k in range(c):
+                        target[k] += values[k] if chosen[k] == tap else zero
 
 
 def max_pool2d_gather(h, index, *, kernel, stride, padding, dilation):
@@ -100,18 +108,21 @@ def _gather_chosen(x, index, y, kh, kw, sh, sw, ph, pw, dh, dw):
     for pixel in range(count * o * p):
         n, i, j = pixel // (o * p), pixel // p % o, pixel % p
         target, chosen = y[n, i, j], index[n, i, j]
-        for tap in range(kh * kw):
-            row, column = i * sh - ph + tap // kw * dh, j * sw - pw + tap % kw * dw
-            if 0 <= row < h and 0 <= column < w:
-                values, own = x[n, row, column], index.dtype.type(tap)
-                for k in range(c):
-                    target[k] = values[k] if chosen[k] == own else target[k]
+        for a in range(kh):
+            for b in range(kw):
+                row, column = i * sh - ph + a * dh, j * sw - pw + b * dw
+                if 0 <= row < h and 0 <= column < w:
+                    values, tap = x[n, row, column], index.dtype.type(a * kw + b)
+                    for k in range(c):
+                        value, old = values[k], target[k]
+                        target[k] = value if chosen[k] == tap else old
 
 
 def avg_pool2d(x, *, kernel, stride, padding, size, count_include_pad):
     """Mean of each window: x (n, c, h, w) to y (n, c, *size).
 
-    The divisor is the number of taps in the padded image if `count_include_pad`, else in the image.
+    The divisor is the number of taps in the padded image if `count_include_pad`, else in the
+    image.
     """
     if not served(x):
         return NotImplemented
@@ -123,7 +134,7 @@ def avg_pool2d(x, *, kernel, stride, padding, size, count_include_pad):
 
 @compiled
 def _span(start, length, size, pad):
-    """First and last + 1 place in the image, and in the padded image, of a window along one axis."""
+    """A window along one axis: first place, last + 1, and its length in the padded image."""
     return max(start, 0), min(start + length, size), min(start + length, size + pad) - start
 
 

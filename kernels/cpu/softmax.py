@@ -1,7 +1,7 @@
 """Softmax, its logarithm and the cross entropy, row by row; exponentials are NumPy's (SIMD).
 
-The axis of classes is brought last: free where it is last or the memory is channels-last, else a copy.
-Rows are shifted by their maximum, and sums are accumulated in float64.
+The axis of classes is brought last: free where it is last or the memory is channels-last, else a
+copy. Rows are shifted by their maximum, and sums are accumulated in float64.
 """
 
 import numpy as np
@@ -76,7 +76,7 @@ def _log(rows, tops, sums, out):
 
 
 def _classes(x, target, ignore_index):
-    """target as int64, flat; None if the arrays do not fit; ValueError for a class that does not exist."""
+    """target as int64, flat; None if the arrays do not fit; ValueError for a wrong class."""
     fits = served(x) and x.ndim > 1 and target.dtype.kind in "iu"
     if not fits or target.shape != x.shape[:1] + x.shape[2:]:
         return None
@@ -102,8 +102,8 @@ def _first_bad(target, classes, ignore):
 def cross_entropy(x, target, *, ignore_index):
     """losses = log(sum of exp(x)) - x[target], 0 where target == ignore_index.
 
-    Shapes: x (n, c, ...), target (n, ...) of integers, losses (n, ...). Raises ValueError for a target
-    outside 0 to c - 1 that is not `ignore_index`.
+    Shapes: x (n, c, ...), target (n, ...) of integers, losses (n, ...). Raises ValueError for a
+    target outside 0 to c - 1 that is not `ignore_index`.
     """
     classes = _classes(x, target, ignore_index)
     if classes is None:

@@ -2,7 +2,20 @@
 
 KERNELS = {
     "elementwise": (
-        *("relu", "relu_input", "add", "sub", "mul", "div", "neg", "exp", "log", "tanh", "sigmoid", "sqrt"),
+        *(
+            "relu",
+            "relu_input",
+            "add",
+            "sub",
+            "mul",
+            "div",
+            "neg",
+            "exp",
+            "log",
+            "tanh",
+            "sigmoid",
+            "sqrt",
+        ),
     ),
     "reduce": ("sum",),
     "softmax": ("softmax", "log_softmax", "cross_entropy", "cross_entropy_input"),

@@ -54,7 +54,7 @@ def conv2d(gpu, x, w, b=None, *, stride, padding, dilation, groups):
         return NotImplemented
     (images, channels), (filters, _, *kernel) = x.shape[:2], w.shape
     out = out_size(x.shape[2:], kernel, stride, padding, dilation)
-    x, matrices = gpu.contiguous(x), flat(gpu, w, groups)
+    x, matrices = gpu.contiguous(x), matrices_of(gpu, w, groups)
     y = gpu.empty((images, groups, filters // groups, out[0] * out[1]), x.dtype)
     for part in slices(images, column_bytes(channels, kernel, out, x.dtype)):
         geometry = (*stride, *padding, *dilation)

@@ -74,84 +74,88 @@ template <typename... Types, void (*kernel)(Types...)> struct Bound<kernel> {
         kernel(*(Types *)arguments[I]...);
     }
     static void run(void **arguments) { unpack(arguments, std::index_sequence_for<Types...>{}); }
+    static void run_plain() {                          // one block of a kernel that never waits
+        Fiber fiber = {}; dim3 size = here->block;
+        here->fiber = &fiber;
+        if (here->seed) shuffle_order();
+        for (unsigned k = 0; k < here->threads; ++k) {
+            unsigned i = here->memory->order[k];
+            fiber.lane = i % WARP; fiber.warp = i / WARP;
+            fiber.thread = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+            run(here->arguments);
+        }
+    }
 };
 
-template <auto kernel> void run_plain() {              // one block of a kernel that never waits
-    Fiber fiber = {}; dim3 size = here->block;
-    here->fiber = &fiber;
-    if (here->seed) shuffle_order();
-    for (unsigned k = 0; k < here->threads; ++k) {
-        unsigned i = here->memory->order[k];
-        fiber.lane = i % WARP; fiber.warp = i / WARP;
-        fiber.thread = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
-        Bound<kernel>::run(here->arguments);
-    }
-}
-template <auto kernel> void run_grid() {
+inline void run_grid(void (*run_plain)()) {
     dim3 grid = here->grid;
     shuffle_order();
     for (unsigned z = 0; z < grid.z; ++z) for (unsigned y = 0; y < grid.y; ++y)
         for (unsigned x = 0; x < grid.x && !here->failed; ++x) {
             here->block_index = {x, y, z};
             std::memset(here->memory->shared, 0xff, here->shared_bytes);
-            if (here->plain) run_plain<kernel>(); else run_fibers();
+            if (here->plain) run_plain(); else run_fibers();
         }
 }
 inline const char *refuse(const unsigned *grid, const unsigned *block, size_t bytes) {
     uint64_t threads = uint64_t(block[0]) * block[1] * block[2];
-    if (threads == 0 || threads > THREADS || block[2] > 64) return "a block has 1 to 1024 threads (z to 64)";
-    if (bytes > SHARED) return "a block has at most 227 KiB of shared memory";
-    if (!grid[0] || !grid[1] || !grid[2]) return "a grid has at least one block";
-    if (grid[0] >> 31 || grid[1] > 65535 || grid[2] > 65535) return "a grid has to 2^31-1, 65535, 65535 blocks";
+    if (threads == 0 || threads > THREADS || block[2] > 64)
+        return "invalid configuration: a block has 1 to 1024 threads, at most 64 in z";
+    if (bytes > SHARED) return "invalid configuration: a block has at most 227 KiB of shared memory";
+    if (!grid[0] || !grid[1] || !grid[2]) return "invalid configuration: a grid has at least one block";
+    if (grid[0] >> 31 || grid[1] > 65535 || grid[2] > 65535)
+        return "invalid configuration: a grid has at most 2**31 - 1, 65535, 65535 blocks";
     return nullptr;
 }
+
 // Null: it ran. Else what went wrong, valid until this CPU thread launches again.
-template <auto kernel> const char *launch(const unsigned *grid, const unsigned *block, size_t bytes,
-                                          void **arguments, int count, uint64_t seed, int plain) {
-    if (count != Bound<kernel>::count) return "wrong number of arguments";
+inline const char *launch(void (*body)(void **), void (*run_plain)(), const unsigned *grid,
+                          const unsigned *block, size_t bytes, void **arguments, uint64_t seed,
+                          int plain) {
     if (const char *problem = refuse(grid, block, bytes)) return problem;
     Launch launch = {};
     launch.grid = {grid[0], grid[1], grid[2]}; launch.block = {block[0], block[1], block[2]};
     launch.threads = block[0] * block[1] * block[2];
-    launch.arguments = arguments; launch.body = Bound<kernel>::run; launch.memory = &memory();
+    launch.arguments = arguments; launch.body = body; launch.memory = &memory();
     launch.shared_bytes = bytes; launch.seed = seed; launch.plain = plain;
     if (launch.memory->stacks == MAP_FAILED) return "no memory for the stacks of 1024 threads";
     here = &launch;
-    try { run_grid<kernel>(); } catch (Stop) {}
+    try { run_grid(run_plain); } catch (Stop) {}
     here = nullptr;
     return launch.failed ? launch.memory->message : nullptr;
 }
 } // namespace emulated
 
 // g++ -fsanitize=bounds calls this where an index is outside its array; data starts with file, line.
-extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_out_of_bounds(void *data, void *index) {
+extern "C" __attribute__((visibility("hidden")))
+void __ubsan_handle_out_of_bounds(void *data, void *index) {
     struct Source { const char *file; unsigned line, column; } *source = (Source *)data;
-    emulated::fail("%s:%u: thread (%u,%u,%u): index %lld is outside its array", source->file, source->line,
-                   threadIdx.x, threadIdx.y, threadIdx.z, (long long)index);
+    emulated::fail("%s:%u: thread (%u,%u,%u): index %lld is outside its array", source->file,
+                   source->line, threadIdx.x, threadIdx.y, threadIdx.z, (long long)index);
     emulated::stop();
 }
 
-#define EMULATED_PLACE emulated::Place{__FILE__, __LINE__, __COUNTER__}
-#define __syncthreads() emulated::wait(emulated::AT_BLOCK, EMULATED_PLACE, 0)
-#define __syncwarp(...) emulated::wait(emulated::AT_WARP, EMULATED_PLACE, 0xffffffffu)
-#define EMULATED_LANE (emulated::here->fiber->lane)
-#define __shfl_sync(mask, value, lane) emulated::shuffle(mask, value, (lane) & 31, EMULATED_PLACE)
-#define __shfl_xor_sync(mask, value, bits) emulated::shuffle(mask, value, EMULATED_LANE ^ (bits), EMULATED_PLACE)
-#define __shfl_down_sync(mask, value, by) emulated::shuffle(mask, value, EMULATED_LANE + (by), EMULATED_PLACE)
-#define __shfl_up_sync(mask, value, by) emulated::shuffle(mask, value, EMULATED_LANE - (by), EMULATED_PLACE)
-#define __ballot_sync(mask, vote) emulated::ballot(mask, vote, EMULATED_PLACE)
-#define __any_sync(mask, vote) (emulated::ballot(mask, vote, EMULATED_PLACE) != 0)
-#define __all_sync(mask, vote) (emulated::ballot(mask, !(vote), EMULATED_PLACE) == 0)
+#define HERE_IN_TEXT emulated::Place{__FILE__, __LINE__, __COUNTER__}
+#define LANE (emulated::here->fiber->lane)
+#define __syncthreads() emulated::wait(emulated::AT_BLOCK, HERE_IN_TEXT, 0)
+#define __syncwarp(...) emulated::wait(emulated::AT_WARP, HERE_IN_TEXT, 0xffffffffu)
+#define __shfl_sync(mask, value, lane) emulated::shuffle(mask, value, (lane) & 31, HERE_IN_TEXT)
+#define __shfl_xor_sync(mask, value, n) emulated::shuffle(mask, value, LANE ^ (n), HERE_IN_TEXT)
+#define __shfl_down_sync(mask, value, n) emulated::shuffle(mask, value, LANE + (n), HERE_IN_TEXT)
+#define __shfl_up_sync(mask, value, n) emulated::shuffle(mask, value, LANE - (n), HERE_IN_TEXT)
+#define __ballot_sync(mask, vote) emulated::ballot(mask, vote, HERE_IN_TEXT)
+#define __any_sync(mask, vote) (emulated::ballot(mask, vote, HERE_IN_TEXT) != 0)
+#define __all_sync(mask, vote) (emulated::ballot(mask, !(vote), HERE_IN_TEXT) == 0)
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
 // Fibers of one launch never run at the same moment: plain reads and writes are atomic enough.
-template <typename T> T atomicAdd(T *at, T value) { T old = *at; *at = old + value; return old; }
-template <typename T> T atomicMax(T *at, T value) { T old = *at; if (value > old) *at = value; return old; }
-template <typename T> T atomicMin(T *at, T value) { T old = *at; if (value < old) *at = value; return old; }
 template <typename T> T atomicExch(T *at, T value) { T old = *at; *at = value; return old; }
+template <typename T> T atomicAdd(T *at, T value) { return atomicExch(at, T(*at + value)); }
+template <typename T> T atomicMax(T *at, T value) { return atomicExch(at, value > *at ? value : *at); }
+template <typename T> T atomicMin(T *at, T value) { return atomicExch(at, value < *at ? value : *at); }
 template <typename T> T atomicCAS(T *at, T expected, T value) {
-    T old = *at; if (old == expected) *at = value; return old;
+    return atomicExch(at, *at == expected ? value : *at);
 }
 template <typename T> T __ldg(const T *at) { return *at; }
 template <typename T> T min(T a, T b) { return b < a ? b : a; }
@@ -169,5 +173,8 @@ inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((uint64_t)a *
     extern "C" const char *emulated_##kernel(const unsigned *grid, const unsigned *block,         \
                                              size_t bytes, void **arguments, int count,           \
                                              uint64_t seed, int plain) {                          \
-        return emulated::launch<kernel>(grid, block, bytes, arguments, count, seed, plain);       \
+        using Bound = emulated::Bound<kernel>;                                                    \
+        if (count != Bound::count) return "wrong number of arguments";                            \
+        return emulated::launch(Bound::run, Bound::run_plain, grid, block, bytes, arguments,      \
+                                seed, plain);                                                     \
     }

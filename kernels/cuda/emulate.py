@@ -79,18 +79,25 @@ def shared_to_calls(text, name):
     text = STATIC_SHARED.sub(rewrite, text)
     left = re.search(r"__shared__[^;]*;?", text)
     if left:
-        raise EmulatorError(f"{name}: '{left.group()}': write one array or value a __shared__ declaration")
+        raise EmulatorError(
+            f"{name}: '{left.group()}': write one array or value a __shared__ declaration"
+        )
     return text
 
 
 def build(text, name, target):
     """Compile CUDA text to the shared library `target`; it is renamed into place, so two builders do not collide."""
     cxx = compiler()
-    plain = compile_step([cxx, "-E", "-x", "c++", "-std=c++20", "-"], f'#line 1 "{name}"\n{text}', name)
+    plain = compile_step(
+        [cxx, "-E", "-x", "c++", "-std=c++20", "-"], f'#line 1 "{name}"\n{text}', name
+    )
     declared, waiting = signature.kernels(plain), signature.waiting(plain)
     if not declared:
         raise EmulatorError(f'{name} holds no kernel: write extern "C" __global__ void name(...)')
-    lines = [f"{kernel}|{int(kernel in waiting)}|{' '.join(types.split())}" for kernel, types in declared.items()]
+    lines = [
+        f"{kernel}|{int(kernel in waiting)}|{' '.join(types.split())}"
+        for kernel, types in declared.items()
+    ]
     whole = [
         f'#include "{HERE / "emulate.h"}"',
         shared_to_calls(plain, name),
@@ -107,7 +114,10 @@ def build(text, name, target):
 def library(text, name):
     """The path of the compiled library of this text, from the cache if it was ever compiled with these tools."""
     tools = [platform.machine(), os.environ.get("CXX", "g++"), COMPILE, name, text]
-    tools += [(HERE / part).read_text() for part in ("emulate.h", "fibers.h", "emulate.py", "signature.py")]
+    tools += [
+        (HERE / part).read_text()
+        for part in ("emulate.h", "fibers.h", "emulate.py", "signature.py")
+    ]
     target = cache_folder() / (hashlib.sha256(repr(tools).encode()).hexdigest()[:32] + ".so")
     if not target.exists():
         build(text, name, target)
@@ -167,7 +177,9 @@ class Module:
     def get_function(self, name):
         """The kernel of that name; EmulatorError lists the names there are."""
         if name not in self.kernels:
-            raise EmulatorError(f"{self.name} has no kernel '{name}': it has {', '.join(self.kernels)}")
+            raise EmulatorError(
+                f"{self.name} has no kernel '{name}': it has {', '.join(self.kernels)}"
+            )
         waits, types = self.kernels[name]
         plain = waits == "0" and not self.fibers
         declared = signature.parameters(types)

@@ -170,7 +170,7 @@ inline void release_block(unsigned returned) {
         if (fibers[i].state != AT_BLOCK) continue;
         if (!first) first = &fibers[i];
         if (!same(first->place, fibers[i].place))
-            fail("%s:%d: block (%u,%u,%u): divergent __syncthreads: thread %u waits here, thread %u at %s:%d",
+            fail("%s:%d: block (%u,%u,%u): divergent __syncthreads: thread %u is here, thread %u at %s:%d",
                  first->place.file, first->place.line, b.x, b.y, b.z, unsigned(first - fibers), i,
                  fibers[i].place.file, fibers[i].place.line);
     }

@@ -22,7 +22,24 @@ def sgd(gpu, p, g, m, *, lr, momentum, dampening, weight_decay, nesterov, maximi
     return p
 
 
-def adam(gpu, p, g, m, v, vmax, *, lr, beta1, beta2, eps, weight_decay, decoupled, maximize, amsgrad, step):
+def adam(
+    gpu,
+    p,
+    g,
+    m,
+    v,
+    vmax,
+    *,
+    lr,
+    beta1,
+    beta2,
+    eps,
+    weight_decay,
+    decoupled,
+    maximize,
+    amsgrad,
+    step,
+):
     """p -= lr m' / (sqrt(v') + eps), m' and v' the running means without bias; decoupled: AdamW. step counts from 1."""
     g, vmax = gpu.contiguous(g), vmax if amsgrad else None
     kind = served(p, g, m, v, vmax)

@@ -9,10 +9,12 @@ SHORT = 32  # rows up to this length are added by one thread
 
 
 def sum(gpu, x, *, dim, keepdim):
-    """The sum of x over the dimensions in `dim`; the summed ones stay with size 1 if keepdim."""
+    """The sum of x over the dimensions in `dim` (None: all); the summed ones stay with size 1 if keepdim."""
     kind = suffix(x)
     if kind is None:
         return NotImplemented
+    dim = range(x.ndim) if dim is None else dim if isinstance(dim, tuple) else (dim,)
+    dim = [d % x.ndim for d in dim]
     kept = [d for d in range(x.ndim) if d not in dim]
     rows, length = prod(x.shape[d] for d in kept), prod(x.shape[d] for d in dim)
     shape = [1 if d in dim else x.shape[d] for d in range(x.ndim) if keepdim or d not in dim]
@@ -30,5 +32,7 @@ def sum_rows(gpu, kind, x):
     chunks = blocks(length, CHUNK)
     y = gpu.empty((rows, chunks), x.dtype)
     threads = threads_for(min(length, CHUNK))
-    gpu.launch("reduce", f"sum_chunks_{kind}", rows * chunks, threads, (x, y, length, CHUNK, chunks))
+    gpu.launch(
+        "reduce", f"sum_chunks_{kind}", rows * chunks, threads, (x, y, length, CHUNK, chunks)
+    )
     return y.reshape(rows) if chunks == 1 else sum_rows(gpu, kind, y)

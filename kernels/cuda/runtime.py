@@ -96,7 +96,7 @@ def threads_for(length, most=THREADS):
 
 
 def suffix(*arrays):
-    """"f32" or "f64" if all arrays (None aside) are of that one type, else None: no kernel serves them."""
+    """ "f32" or "f64" if all arrays (None aside) are of that one type, else None: no kernel serves them."""
     types = {array.dtype.name for array in arrays if array is not None}
     return {"float32": "f32", "float64": "f64"}.get(types.pop()) if len(types) == 1 else None
 

@@ -38,7 +38,9 @@ def parameter(text):
     name, pointer = words[-1], "*" in words
     kind = " ".join(word for word in words[:-1] if word != "*")
     if kind not in TYPES:
-        raise ValueError(f"parameter '{text.strip()}': pass only {', '.join(TYPES)} and pointers to them")
+        raise ValueError(
+            f"parameter '{text.strip()}': pass only {', '.join(TYPES)} and pointers to them"
+        )
     return Parameter(name, np.dtype(TYPES[kind]), pointer)
 
 
@@ -90,7 +92,9 @@ def check(kernel, declared, arguments):
     """
     if len(declared) != len(arguments):
         names = ", ".join(map(str, declared))
-        raise TypeError(f"{kernel} takes {len(declared)} arguments ({names}), {len(arguments)} were given")
+        raise TypeError(
+            f"{kernel} takes {len(declared)} arguments ({names}), {len(arguments)} were given"
+        )
     for one, value in zip(declared, arguments, strict=True):
         problem = pointer_problem(one, value) if one.pointer else value_problem(one, value)
         if problem:

@@ -72,5 +72,7 @@ def cross_entropy_input(gpu, g, x, target, *, ignore_index):
     rows, target, g = rows_of(gpu, x, 1), integers(gpu, target), gpu.contiguous(g)
     dx, classes = gpu.empty(rows.shape, x.dtype), rows.shape[-1]
     args = (g, rows, target, dx, classes, ignore_index)
-    gpu.launch("softmax", f"cross_entropy_input_{kind}", row_count(rows), threads_for(classes), args)
+    gpu.launch(
+        "softmax", f"cross_entropy_input_{kind}", row_count(rows), threads_for(classes), args
+    )
     return gpu.xp.moveaxis(dx, -1, 1)

@@ -36,6 +36,9 @@ SIZES = {"train": 60_000, "test": 10_000}  # rows of the full sets
 FILES = tuple(f"{prefix}-{kind}-ubyte" for prefix in SPLITS.values()
               for kind in ("images-idx3", "labels-idx1"))  # fmt: skip
 
+CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+           "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")  # fmt: skip
+
 MNIST = Archive(
     name="mnist",
     title="MNIST",
@@ -69,7 +72,6 @@ FASHION = Archive(
     },
     mean=0.2860,
     std=0.3530,
-    classes=("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-             "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),  # fmt: skip
+    classes=CLOTHES,
     system=Path("/usr/share/datasets/fashion-mnist"),
 )

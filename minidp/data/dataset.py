@@ -57,11 +57,12 @@ class TensorDataset(Dataset):
     """
 
     def __init__(self, *tensors: Any, transform: Callable[..., Array] | None = None) -> None:
-        # np.take would copy a whole array that is not contiguous, at every call
-        self.arrays = tuple(np.ascontiguousarray(host_array(each)) for each in tensors)
-        self.transform = None if transform is None else as_transform(transform)
-        if not tensors or any(each.ndim == 0 for each in self.arrays):
+        arrays = [host_array(each) for each in tensors]
+        if not arrays or any(each.ndim == 0 for each in arrays):
             raise DataError("TensorDataset needs at least one array, each with an axis of rows")
+        # np.take would copy a whole array that is not contiguous, at every call
+        self.arrays = tuple(np.ascontiguousarray(each) for each in arrays)
+        self.transform = None if transform is None else as_transform(transform)
         if len({len(each) for each in self.arrays}) > 1:
             raise DataError(f"TensorDataset: fields have shapes {[a.shape for a in self.arrays]}; "
                             "the first axis, rows, must be the same")  # fmt: skip

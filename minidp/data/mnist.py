@@ -26,15 +26,19 @@ from minidp.errors import DataError
 class ImageDataset(TensorDataset):
     """Pictures with a class each: `dataset[i]` is (x: (1, h, w) float32, y: int64).
 
-    `scale`: the float32 value of each of the 256 greys.
+    x = (images / 255 - mean) / std, computed in float32 in this order, as torchvision does.
     `.images` uint8 (n, h, w) as they were, for plots; `.labels` int64 (n,), also as `.targets`;
     `.classes` names; `.origin` where they came from.
     """
 
-    def __init__(self, images: Array, labels: Array, scale: Array, *, classes: tuple[str, ...],
-                 origin: str, transform: Callable[..., Array] | None = None) -> None:  # fmt: skip
-        pixels = np.take(scale, images)[:, None]
-        super().__init__(pixels, labels.astype(np.int64), transform=transform)
+    def __init__(self, images: Array, labels: Array, mean: float = 0.0, std: float = 1.0, *,
+                 classes: tuple[str, ...], origin: str,
+                 transform: Callable[..., Array] | None = None) -> None:  # fmt: skip
+        pixels = images.astype(np.float32)
+        pixels /= 255
+        pixels -= mean
+        pixels /= std
+        super().__init__(pixels[:, None], labels.astype(np.int64), transform=transform)
         self.images, self.labels, self.targets = images, self.arrays[1], self.arrays[1]
         self.classes, self.origin = classes, origin
 
@@ -61,9 +65,9 @@ def mnist(split: str = "train", source: PathLike | None = None, *, normalize: bo
     archive = MNIST if dataset == "mnist" else FASHION
     folder, images, labels = load(archive, split, source)
     mean, std = (archive.mean, archive.std) if normalize else (0.0, 1.0)
-    scale = ((np.arange(256) / 255 - mean) / std).astype(np.float32)
-    return ImageDataset(images, labels, scale, classes=archive.classes, transform=transform,
-                        origin=describe(archive, folder, split, len(images)))  # fmt: skip
+    origin = describe(archive, folder, split, len(images))
+    return ImageDataset(images, labels, mean, std, classes=archive.classes, origin=origin,
+                        transform=transform)  # fmt: skip
 
 
 def fashion_mnist(split: str = "train", source: PathLike | None = None, *, normalize: bool = True,

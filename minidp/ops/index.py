@@ -44,7 +44,7 @@ def scatter_along(xp: Any, x: Array, index: Array, shape: Shape, dim: int) -> Ar
     """Zeros of ``shape`` with x added at the places ``index`` along ``dim``."""
     y = xp.zeros(shape, x.dtype)
     places = [xp.arange(n).reshape((1,) * axis + (-1,) + (1,) * (x.ndim - axis - 1))
-              for axis, n in enumerate(x.shape)]  # fmt: skip
+              if shape[axis] != 1 else 0 for axis, n in enumerate(x.shape)]  # fmt: skip
     places[dim] = xp.broadcast_to(index, x.shape)
     xp.add.at(y, tuple(places), x)
     return y

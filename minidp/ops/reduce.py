@@ -88,7 +88,7 @@ def _axis(name: str, x: Array, dim: Any) -> int | None:
 
 def _nonempty(name: str, x: Array, dim: Any) -> tuple[int, ...]:
     axes = axes_of(name, dim, x.ndim)
-    if x.size == 0 and (not axes or min(x.shape[axis] for axis in axes) == 0):
+    if x.size == 0 and (not axes or 0 in [x.shape[axis] for axis in axes]):
         raise ValueError(f"{name}(shape {x.shape}, dim={dim}): nothing to choose from")
     return axes
 

@@ -1,0 +1,7 @@
+"""Data parallelism: the scheduler, and ``launch`` beneath it."""
+
+from minidp.parallel.launch import launch
+from minidp.parallel.replica import World
+from minidp.parallel.scheduler import Scheduler
+
+__all__ = ["Scheduler", "World", "launch"]

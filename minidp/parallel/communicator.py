@@ -1,0 +1,77 @@
+"""What replicas can ask of each other: the interface that every store goes through."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minidp.types import Array, Shape
+
+
+@dataclass(frozen=True)
+class Tag:
+    """What a collective is, so that replicas that disagree are told at once."""
+
+    operation: str
+    name: str
+    step: int
+    shape: Shape
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}({self.name!r}, {self.dtype}{list(self.shape)}) in step {self.step}"
+
+
+class Work(ABC):
+    """A collective that has begun."""
+
+    @abstractmethod
+    def wait(self) -> Array:
+        """The result, once it is there."""
+
+
+class Communicator(ABC):
+    """One replica's end of the line to its peers.
+
+    ``among`` names the ranks that take part (None: all). Every rank of a collective must call
+    it, with equal operation, name, shape, dtype and step, and in the same order.
+    """
+
+    rank: int
+    size: int
+    step: int = 0
+
+    @abstractmethod
+    def all_reduce(self, array: Array, name: str, among: Sequence[int] | None = None) -> Work:
+        """The sum over ranks, in a fixed balanced tree; ``array`` may be overwritten."""
+
+    @abstractmethod
+    def reduce_scatter(self, array: Array, name: str) -> Work:
+        """The sum over ranks, of which each rank gets its slice of the first axis."""
+
+    @abstractmethod
+    def all_gather(self, array: Array, name: str) -> Work:
+        """The arrays of all ranks, end to end in rank order."""
+
+    @abstractmethod
+    def broadcast(self, array: Array, name: str, root: int = 0) -> Work:
+        """The array of rank ``root``."""
+
+    @abstractmethod
+    def send(self, array: Array, name: str, to: int) -> Work:
+        """Hand an array to rank ``to``, which must call ``recv``."""
+
+    @abstractmethod
+    def recv(self, array: Array, name: str, source: int) -> Work:
+        """The array that rank ``source`` sends, of the shape and dtype of ``array``."""
+
+    @abstractmethod
+    def barrier(self, name: str) -> None:
+        """Return when every rank has come here."""
+
+
+def bounds(size: int, parts: int, block: int = 16) -> list[int]:
+    """Where ``size`` elements are cut into ``parts`` slices, at multiples of ``block``."""
+    blocks = -(-size // block)
+    return [min(size, blocks * i // parts * block) for i in range(parts + 1)]

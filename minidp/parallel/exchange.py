@@ -1,0 +1,190 @@
+"""The meeting place of the replicas of one process: who waits for what, and what has failed.
+
+Every wait ends: by what it waits for, by the first failure anywhere, by the discovery that all
+others wait too or are gone, or by its deadline.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from minidp.errors import ReplicaError
+from minidp.parallel.communicator import Tag
+
+
+class Stopped(BaseException):
+    """Ends a replica because another one failed; never shown to the user."""
+
+
+@dataclass
+class Round:
+    """One collective under way: what each rank gave, and how far it is."""
+
+    tag: Tag
+    members: tuple[int, ...]
+    given: dict[int, Any] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.given) == len(self.members)
+
+    def missing(self) -> list[int]:
+        done = self.finished if self.complete else set(self.given)
+        return [rank for rank in self.members if rank not in done]
+
+
+class Exchange:
+    """Shared by the replicas of one launch. ``warn_after`` and ``deadline`` are seconds."""
+
+    def __init__(self, size: int, warn_after: float = 10.0, deadline: float = 300.0) -> None:
+        self.size, self.warn_after, self.deadline = size, warn_after, deadline
+        self.condition = threading.Condition()
+        self.failure: BaseException | None = None
+        self.rounds: dict[Hashable, Round] = {}
+        self.threads: dict[int, threading.Thread] = {}
+        self.waiting: dict[int, tuple[Callable[[], bool], str, Callable[[], list[int]]]] = {}
+        self.gone: set[int] = set()
+        self.turns: dict[int, threading.Lock] = {}
+        self.holding: set[int] = set()
+
+    def give(self, rank: int, key: Hashable, tag: Tag, members: tuple[int, ...], what: Any) -> Round:
+        """Bring ``rank``'s part to the round ``key``; a ReplicaError when the tags differ."""
+        with self.condition:
+            self.check()
+            current = self.rounds.setdefault(key, Round(tag, members))
+            if current.tag != tag:
+                first = next(iter(current.given))
+                raise ReplicaError(
+                    f"replica {rank} called {tag}, replica {first} called {current.tag} at the "
+                    "same place; all replicas must go through the same collectives"
+                )
+            current.given[rank] = what
+            if current.complete:
+                self.condition.notify_all()
+            return current
+
+    def finish(self, rank: int, current: Round) -> None:
+        """Say that ``rank`` has done its part of the work of a complete round."""
+        with self.condition:
+            current.finished.add(rank)
+            if len(current.finished) == len(current.members):
+                self.condition.notify_all()
+
+    def leave(self, rank: int, key: Hashable) -> None:
+        """Say that ``rank`` needs the round no more; the last one clears it away."""
+        with self.condition:
+            current = self.rounds[key]
+            current.left.add(rank)
+            if len(current.left) == len(current.members):
+                del self.rounds[key]
+
+    def wait(
+        self, rank: int, until: Callable[[], bool], what: str, missing: Callable[[], list[int]]
+    ) -> None:
+        """Wait for ``until()``, giving the device to another replica meanwhile."""
+        with self.condition:
+            if until() and self.failure is None:
+                return
+        self.end_turn(rank)
+        try:
+            with self.condition:
+                self.waiting[rank] = (until, what, missing)
+                self._wait(rank, until, what, missing)
+        finally:
+            with self.condition:
+                self.waiting.pop(rank, None)
+        self.take_turn(rank)
+
+    def _wait(
+        self, rank: int, until: Callable[[], bool], what: str, missing: Callable[[], list[int]]
+    ) -> None:
+        began, warned = time.monotonic(), _debugged()
+        while True:
+            self.check()
+            if until():
+                return
+            self._check_progress()
+            waited = time.monotonic() - began
+            if waited > self.warn_after and not warned:
+                warned = True
+                warnings.warn(self._report(rank, what, missing(), waited), stacklevel=2)
+            if waited > self.deadline and not _debugged():
+                raise ReplicaError(self._report(rank, what, missing(), waited))
+            self.condition.wait(min(1.0, self.warn_after, self.deadline))
+
+    def _check_progress(self) -> None:
+        """Raise when nobody is left who could end the waits."""
+        stuck = [r for r, (until, _, _) in self.waiting.items() if not until()]
+        if len(stuck) + len(self.gone) < self.size or not stuck:
+            return
+        lines = [f"replica {r} waits for {self.waiting[r][1]}" for r in sorted(stuck)]
+        lines += [f"replica {r} has ended" for r in sorted(self.gone)]
+        raise ReplicaError(
+            "no replica can go on: " + "; ".join(lines)
+            + ". All replicas must go through the same collectives, in the same order"
+        )  # fmt: skip
+
+    def _report(self, rank: int, what: str, missing: list[int], waited: float) -> str:
+        frames = sys._current_frames()
+        stacks = []
+        for each in missing:
+            thread = self.threads.get(each)
+            frame = frames.get(thread.ident or -1) if thread is not None else None
+            stack = "".join(traceback.format_stack(frame)) if frame is not None else "(gone)\n"
+            stacks.append(f"replica {each} is at:\n{stack}")
+        names = ", ".join(map(str, missing))
+        return (
+            f"replica {rank} has waited {waited:.1f} s for replica(s) {names} to reach {what}\n"
+            + "".join(stacks)
+        )
+
+    def fail(self, error: BaseException) -> None:
+        """Record the first failure and wake everyone."""
+        with self.condition:
+            if self.failure is None:
+                self.failure = error
+            self.condition.notify_all()
+
+    def depart(self, rank: int) -> None:
+        """Say that ``rank`` has ended."""
+        self.end_turn(rank)
+        with self.condition:
+            self.gone.add(rank)
+            self.condition.notify_all()
+
+    def check(self) -> None:
+        """Raise Stopped when some replica has failed."""
+        if self.failure is not None:
+            raise Stopped
+
+    def share_device(self, rank: int, lock: threading.Lock) -> None:
+        """Let ``rank`` run only while it holds the lock of its device."""
+        self.turns[rank] = lock
+
+    def take_turn(self, rank: int) -> None:
+        """Wait until the device of ``rank`` is free, and hold it."""
+        lock = self.turns.get(rank)
+        if lock is not None:
+            while not lock.acquire(timeout=0.2):
+                self.check()
+            self.holding.add(rank)
+
+    def end_turn(self, rank: int) -> None:
+        """Let other replicas have the device of ``rank``."""
+        if rank in self.holding:
+            self.holding.discard(rank)
+            self.turns[rank].release()
+
+
+def _debugged() -> bool:
+    """Whether a debugger holds the program, which makes every wait long."""
+    return sys.gettrace() is not None

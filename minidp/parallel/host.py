@@ -1,0 +1,160 @@
+"""The communicator through host memory: replicas as threads, arrays added by everyone at once.
+
+An all-reduce has no root. When every rank has given its array, each adds its own slice of all of
+them, in a balanced tree over ranks, into the first rank's array; small arrays every rank adds for
+itself. A rank also works on rounds that became complete while it was computing, each time it
+gives something new: so reduction overlaps with backward without threads of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from minidp.backend import backend_of
+from minidp.parallel.communicator import Communicator, Tag, Work, bounds
+from minidp.parallel.exchange import Exchange, Round
+from minidp.types import Array
+
+SMALL = 4096
+"""Elements up to which every rank adds for itself: one meeting instead of two."""
+
+
+class HostWork(Work):
+    """A round of the exchange, seen from one rank."""
+
+    def __init__(self, communicator: HostCommunicator, key: tuple[object, ...], current: Round) -> None:
+        self.communicator, self.key, self.round = communicator, key, current
+        self.reduced = False
+
+    def advance(self) -> None:
+        """Add this rank's slice, if everyone has given and it has not been done."""
+        if self.reduced or not self.round.complete:
+            return
+        self.reduced = True
+        arrays = [self.round.given[rank] for rank in self.round.members]
+        cuts = bounds(arrays[0].size, len(arrays))
+        place = self.round.members.index(self.communicator.rank)
+        tree_sum([a[cuts[place] : cuts[place + 1]] for a in arrays])
+        self.communicator.exchange.finish(self.communicator.rank, self.round)
+
+    def wait(self) -> Array:
+        link, current = self.communicator, self.round
+        link.meet(current, lambda: current.complete)
+        self.advance()
+        link.meet(current, lambda: len(current.finished) == len(current.members))
+        result = current.given[current.members[0]]
+        link.forget(self)
+        return result
+
+
+class SmallWork(Work):
+    """A round whose result every rank makes from what all gave."""
+
+    def __init__(
+        self, communicator: HostCommunicator, key: tuple[object, ...], current: Round, root: int | None
+    ) -> None:
+        self.communicator, self.key, self.round, self.root = communicator, key, current, root
+
+    def wait(self) -> Array:
+        current = self.round
+        self.communicator.meet(current, lambda: current.complete)
+        given = [current.given[rank] for rank in current.members]
+        self.communicator.exchange.leave(self.communicator.rank, self.key)
+        if current.tag.operation == "all_reduce":
+            copies = [array.copy() for array in given]
+            tree_sum(copies)
+            return copies[0]
+        if current.tag.operation == "all_gather":
+            return np.concatenate(given)
+        return given[self.root or 0]
+
+
+class HostCommunicator(Communicator):
+    """Rank ``rank``'s end of an Exchange. Arrays are flat arrays in host memory."""
+
+    def __init__(self, rank: int, exchange: Exchange) -> None:
+        self.rank, self.size, self.exchange = rank, exchange.size, exchange
+        self._counts: dict[tuple[int, ...], int] = {}
+        self._open: list[HostWork] = []
+
+    def all_reduce(self, array: Array, name: str, among: Sequence[int] | None = None) -> Work:
+        self.progress()
+        host = backend_of(array).get(array)
+        key, current = self._give("all_reduce", name, host, among)
+        if host.size <= SMALL:
+            return SmallWork(self, key, current, None)
+        work = HostWork(self, key, current)
+        self._open.append(work)
+        return work
+
+    def reduce_scatter(self, array: Array, name: str) -> Work:
+        work = self.all_reduce(array.copy(), name)
+        return SliceWork(work, self.rank, self.size)
+
+    def all_gather(self, array: Array, name: str) -> Work:
+        host = backend_of(array).get(array)
+        return SmallWork(self, *self._give("all_gather", name, host.copy(), None), None)
+
+    def broadcast(self, array: Array, name: str, root: int = 0) -> Work:
+        host = backend_of(array).get(array)
+        return SmallWork(self, *self._give("broadcast", name, host.copy(), None), root)
+
+    def send(self, array: Array, name: str, to: int) -> Work:
+        host = backend_of(array).get(array)
+        pair = (self.rank, to)
+        return SmallWork(self, *self._give("send", name, host.copy(), pair), 0)
+
+    def recv(self, array: Array, name: str, source: int) -> Work:
+        pair = (source, self.rank)
+        return SmallWork(self, *self._give("send", name, backend_of(array).get(array), pair), 0)
+
+    def barrier(self, name: str) -> None:
+        SmallWork(self, *self._give("barrier", name, np.zeros(0, np.int8), None), 0).wait()
+
+    def progress(self) -> None:
+        """Work on rounds that became complete since."""
+        for work in self._open:
+            work.advance()
+
+    def meet(self, current: Round, until: object) -> None:
+        """Wait for peers; the exchange watches over it."""
+        self.exchange.wait(self.rank, until, str(current.tag), current.missing)  # type: ignore[arg-type]
+
+    def forget(self, work: HostWork) -> None:
+        self._open.remove(work)
+        self.exchange.leave(self.rank, work.key)
+
+    def _give(
+        self, operation: str, name: str, array: Array, among: Sequence[int] | None
+    ) -> tuple[tuple[object, ...], Round]:
+        members = tuple(range(self.size)) if among is None else tuple(among)
+        count = self._counts[members] = self._counts.get(members, 0) + 1
+        key = (members, count)
+        tag = Tag(operation, name, self.step, tuple(array.shape), str(array.dtype))
+        return key, self.exchange.give(self.rank, key, tag, members, array)
+
+
+class SliceWork(Work):
+    """This rank's slice of an all-reduce."""
+
+    def __init__(self, work: Work, rank: int, size: int) -> None:
+        self.work, self.rank, self.size = work, rank, size
+
+    def wait(self) -> Array:
+        result = self.work.wait()
+        rows = len(result) // self.size
+        return result[self.rank * rows : (self.rank + 1) * rows].copy()
+
+
+def tree_sum(arrays: Sequence[Array]) -> None:
+    """Add all arrays into the first, pairwise: (0+1)+(2+3)+...; the others are used up.
+
+    The order depends on the number of arrays alone, never on which came first.
+    """
+    stride = 1
+    while stride < len(arrays):
+        for i in range(0, len(arrays) - stride, 2 * stride):
+            np.add(arrays[i], arrays[i + stride], out=arrays[i])
+        stride *= 2

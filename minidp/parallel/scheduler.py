@@ -1,0 +1,253 @@
+"""The scheduler: one model, trained on several devices as if on one.
+
+It cuts each batch by the devices' workloads, runs the model on every replica, adds the gradients
+and updates the parameters. The result is that of one device, for any split; for an equal number
+of replicas it is equal to the last bit, on any number of devices.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minidp.autograd import no_grad
+from minidp.device import Device
+from minidp.errors import ReplicaError
+from minidp.parallel.bucket import Bucket, make_buckets
+from minidp.parallel.feed import Feed
+from minidp.parallel.launch import assign, check_devices, check_store, launch_on
+from minidp.parallel.replica import World, make_ends
+from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares
+from minidp.random import default_generator
+from minidp.tensor import Tensor
+
+
+@dataclass
+class Progress:
+    """How far a run is; written by one replica, read by the caller's thread."""
+
+    epoch: int = 0
+    steps: int = 0
+    rows: int = 0
+    loss: float = float("nan")
+    loss_times_rows: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean loss over the rows seen so far."""
+        return self.loss_times_rows / self.rows if self.rows else float("nan")
+
+    def count(self, rows: int, loss: float) -> None:
+        self.steps, self.rows, self.loss = self.steps + 1, self.rows + rows, loss
+        self.loss_times_rows += loss * rows
+
+
+class Scheduler:
+    """Trains ``model`` with ``loss`` and ``optimizer`` on ``devices``.
+
+    ``workload`` weights the devices (``[3, 1]``); ``store`` says where gradients meet: ``"local"``
+    in host memory, ``"device"`` on every device. ``replicas`` is their number where it differs
+    from that of the devices; devices then decide only who runs which. ``nan="raise"`` ends a step
+    whose loss or gradient is not finite, before anything changes.
+    """
+
+    def __init__(
+        self, model: Any, loss: Callable[..., Tensor], optimizer: Any, devices: Any = None,
+        workload: Sequence[float] | None = None, store: str = "local", *,
+        replicas: int | None = None, nan: str | None = None,
+        warn_after: float = 10.0, deadline: float = 300.0,
+    ) -> None:  # fmt: skip
+        self.model, self.loss, self.optimizer = model, loss, optimizer
+        self.devices = check_devices(devices)
+        self.store = check_store(store)
+        if nan not in (None, "raise"):
+            raise ReplicaError(f"nan={nan!r}: expected None or 'raise'")
+        self.nan, self.warn_after, self.deadline = nan, warn_after, deadline
+        weights = check_workload(workload, len(self.devices))
+        if replicas is None:
+            self.places, self.weights = self.devices, weights
+        else:
+            self.places, self.weights = self._placed(replicas, weights), check_workload(None, replicas)
+        home = self.devices[0] if store == "device" else Device("cpu", 0)
+        groups = [group["params"] for group in optimizer.param_groups]
+        self._check_parameters(groups)
+        self.buckets: list[Bucket] = make_buckets(groups, home)
+        self.ends = [make_ends(self.buckets, place, store) for place in self.places]
+        self.progress = Progress()
+
+    def _placed(self, replicas: int, weights: Sequence[Any]) -> list[Device]:
+        """The device of each replica, as many to each device as its workload says."""
+        if not isinstance(replicas, int) or replicas < 1:
+            raise ReplicaError(f"replicas={replicas!r}: expected a number of at least 1")
+        many = counts(replicas, weights)
+        if sum(many) != replicas or len(set(weights)) == 1:
+            return assign(self.devices, replicas)
+        return [d for d, n in zip(self.devices, many, strict=True) for _ in range(n)]
+
+    def _check_parameters(self, groups: Sequence[Sequence[Any]]) -> None:
+        known = {id(p) for group in groups for p in group}
+        named = self.model.named_parameters() if hasattr(self.model, "named_parameters") else ()
+        for name, parameter in named:
+            if parameter.requires_grad and id(parameter) not in known:
+                raise ReplicaError(
+                    f"parameter {name!r} of the model is not in the optimizer: give it to the "
+                    "optimizer, or freeze it with requires_grad_(False)"
+                )
+
+    def __repr__(self) -> str:
+        return (
+            f"Scheduler({len(self.places)} replica(s) on {', '.join(map(str, self.devices))}, "
+            f"store={self.store!r}, {len(self.buckets)} bucket(s))"
+        )
+
+    def __call__(self, x: Any, y: Any) -> Tensor:
+        """Train on one batch: split, replicate, run, reduce, update. Returns the mean loss."""
+        self.progress = Progress()
+        self.run_batches([(x, y)])
+        return Tensor(np.array(self.progress.loss))
+
+    def run(
+        self, loader: Iterable[Any], epochs: int = 1, *,
+        watch: Callable[[Progress], None] | None = None,
+        on_epoch: Callable[[Progress], None] | None = None,
+    ) -> list[float]:  # fmt: skip
+        """Train on every batch of ``loader``, ``epochs`` times; return each epoch's mean loss.
+
+        Replicas run freely through an epoch, without a hand-off per step. ``watch`` is called
+        about ten times a second, ``on_epoch`` after each epoch, both in the caller's thread.
+        """
+        losses = []
+        for epoch in range(epochs):
+            self.progress = Progress(epoch=epoch)
+            self.run_batches(loader, watch)
+            losses.append(self.progress.mean_loss)
+            if on_epoch is not None:
+                on_epoch(self.progress)
+        return losses
+
+    def run_batches(
+        self, batches: Iterable[Any], watch: Callable[[Progress], None] | None = None
+    ) -> None:
+        """One pass over ``batches``."""
+        for bucket in self.buckets:
+            bucket.refresh()
+        self._launch(self._train, batches, watch)
+
+    def evaluate(
+        self, loader: Iterable[Any],
+        metrics: dict[str, Callable[[Tensor, Tensor], Any]] | None = None,
+    ) -> dict[str, float]:  # fmt: skip
+        """The mean loss and ``metrics`` over every row of ``loader``, each row exactly once.
+
+        A metric is called with (outputs, targets) of some rows and gives one number per row, or
+        their sum. ``accuracy`` is there by default.
+        """
+        metrics = {"accuracy": correct} if metrics is None else metrics
+        training = getattr(self.model, "training", False)
+        if training:
+            self.model.eval()
+        try:
+            parts = self._launch(self._evaluate, loader, None, metrics)
+        finally:
+            if training:
+                self.model.train()
+        rows = sum(part[0] for part in parts)
+        if rows == 0:
+            raise ReplicaError("evaluate: the loader gave no rows")
+        sums = [sum(part[1][i] for part in parts) for i in range(len(metrics) + 1)]
+        return dict(zip(["loss", *metrics], [each / rows for each in sums], strict=True))
+
+    def _launch(
+        self, program: Callable[..., Any], batches: Iterable[Any],
+        watch: Callable[[Progress], None] | None, *args: Any,
+    ) -> list[Any]:  # fmt: skip
+        feed = Feed(batches, len(self.places))
+        poll = None if watch is None else lambda: watch(self.progress)
+        return launch_on(program, self.places, (feed, *args), self.store, poll,
+                         self.warn_after, self.deadline)  # fmt: skip
+
+    def _steps(self, world: World, feed: Feed) -> Any:
+        """Each batch of the feed, with this replica's step begun for it."""
+        world.adopt(self.ends[world.rank])
+        step = default_generator.step
+        for x, y in feed.each(world.rank, world.comm.exchange):  # type: ignore[attr-defined]
+            step += 1
+            parts = shares(rows_of(x), self.weights)
+            active = [rank for rank, part in enumerate(parts) if part.rows]
+            if not active:
+                raise ReplicaError("a batch without rows cannot be trained on; drop it")
+            world.begin(step, parts[world.rank], active)
+            yield x, y, parts[world.rank]
+
+    def _train(self, world: World, feed: Feed) -> None:
+        for x, y, share in self._steps(world, feed):
+            loss = self._backward(world, x, y, share) if share.rows else 0.0
+            (total,) = world.update(self.optimizer, [loss * share.fraction])
+            if world.rank == world.active[0]:
+                self.progress.count(share.total, total)
+                default_generator.step = world.step
+
+    def _backward(self, world: World, x: Any, y: Any, share: Share) -> float:
+        loss = self.loss(*self._forward(world, x, y, share))
+        value = float(loss)
+        if self.nan == "raise" and not np.isfinite(value):
+            raise ReplicaError(f"the loss is {value} (nan='raise')")
+        loss.backward()
+        if self.nan == "raise":
+            self._check_gradients(world)
+        return value
+
+    def _check_gradients(self, world: World) -> None:
+        for link in world.links:
+            if link.gradient is not None and not np.isfinite(link.gradient).all():
+                shapes = ", ".join(map(str, link.end.bucket.shapes))
+                raise ReplicaError(
+                    f"a gradient in bucket {link.end.bucket.index} (parameters of shapes "
+                    f"{shapes}) is not finite (nan='raise')"
+                )
+
+    def _forward(self, world: World, x: Any, y: Any, share: Share) -> tuple[Tensor, Any]:
+        inputs, targets = (to_device(cut(each, share), world.device) for each in (x, y))
+        return self.model(inputs), targets
+
+    def _evaluate(
+        self, world: World, feed: Feed, metrics: dict[str, Callable[[Tensor, Tensor], Any]]
+    ) -> tuple[int, list[float]]:
+        rows, sums = 0, [0.0] * (len(metrics) + 1)
+        with no_grad():
+            for x, y, share in self._steps(world, feed):
+                if share.rows:
+                    outputs, targets = self._forward(world, x, y, share)
+                    rows += share.rows
+                    sums[0] += float(self.loss(outputs, targets)) * share.rows
+                    for i, metric in enumerate(metrics.values(), 1):
+                        sums[i] += float(np.sum(np.asarray(_host(metric(outputs, targets)))))
+        return rows, sums
+
+
+def correct(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Whether the largest output is that of the target class, row by row."""
+    result: Tensor = outputs.argmax(1) == targets
+    return result
+
+
+def to_device(batch: Any, device: Device) -> Any:
+    """Every tensor of a batch on ``device``."""
+    if isinstance(batch, dict):
+        return {name: to_device(each, device) for name, each in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(to_device(each, device) for each in batch)
+    return batch if device.type == "cpu" else batch.to(device)
+
+
+def _host(value: Any) -> Any:
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value

@@ -1,0 +1,133 @@
+"""Checks of gradients against differences, for the engine's own tests and for a user's ops.
+
+A gradient is compared along random directions: for a random v and a random cotangent u,
+d/dt u . f(x + t v) at t = 0 must be v . (J^T u). One direction tests every entry at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minidp.autograd import enable_grad, grad
+from minidp.errors import DTypeError, MinidpError
+from minidp.tensor import Tensor
+from minidp.types import Array, category
+
+Function = Callable[..., Any]
+
+
+class GradientError(MinidpError, AssertionError):
+    """A gradient that differs from the difference quotient, or cannot be computed."""
+
+
+def gradcheck(
+    func: Function, inputs: Tensor | Sequence[Any], *, eps: float = 1e-4, atol: float = 1e-7,
+    rtol: float = 1e-6, directions: int = 3, seed: int = 0, raise_exception: bool = True,
+) -> bool:  # fmt: skip
+    """Whether the gradients of ``func(*inputs)`` agree with central differences.
+
+    Every float64 tensor among ``inputs`` that requires a gradient is moved by ``eps`` along
+    ``directions`` random directions. Raises a GradientError that names the input and the
+    difference, or returns False with ``raise_exception=False``. The function must be smooth
+    within 2 ``eps`` of the inputs.
+    """
+    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    try:
+        _check(func, given, eps, atol, rtol, directions, np.random.default_rng(seed))
+    except GradientError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func: Function, inputs: Tensor | Sequence[Any], *, seed: int = 0, **options: Any
+) -> bool:
+    """Whether second derivatives agree with differences of first ones.
+
+    The function that is checked takes ``inputs`` and one random cotangent per output, and gives
+    the gradients of ``func``; so the derivative with respect to the cotangent is checked too.
+    """
+    given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    rng = np.random.default_rng(seed + 1)
+    cotangents = [Tensor(rng.standard_normal(y.shape), True) for y in _outputs(func, given)]
+    count = len(given)
+
+    def gradients(*values: Any) -> tuple[Tensor, ...]:
+        starts = [x for x in values[:count] if _wanted(x)]
+        ends = _outputs(func, list(values[:count]))
+        found = grad(ends, starts, list(values[count:]), create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(gradients, [*given, *cotangents], seed=seed, **options)
+
+
+def _check(
+    func: Function, given: list[Any], eps: float, atol: float, rtol: float, directions: int,
+    rng: np.random.Generator,
+) -> None:  # fmt: skip
+    places = [i for i, x in enumerate(given) if _wanted(x)]
+    if not places:
+        raise GradientError("gradcheck: none of the inputs is a tensor that requires a gradient")
+    for i in places:
+        if given[i].dtype != np.float64:
+            raise DTypeError(f"gradcheck: input {i} is {given[i].dtype}; convert it with .double()")
+    outputs = _outputs(func, given)
+    weights = [rng.standard_normal(y.shape) for y in outputs]
+    gradients = _gradients(outputs, [given[i] for i in places], weights)
+    for i, gradient in zip(places, gradients, strict=True):
+        for _ in range(directions):
+            direction = rng.standard_normal(given[i].shape)
+            expected = _slope(func, given, i, direction, weights, eps)
+            found = float(np.sum(gradient * direction))
+            if not abs(found - expected) <= atol + rtol * max(abs(expected), abs(found)):
+                raise GradientError(
+                    f"gradcheck: along a random direction of input {i}, of shape "
+                    f"{given[i].shape}, the gradient is {found:.10g} and the difference quotient "
+                    f"{expected:.10g}; they differ by {abs(found - expected):.3g}"
+                )
+
+
+def _wanted(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def _outputs(func: Function, given: list[Any]) -> list[Tensor]:
+    """The floating-point outputs of one call, recorded."""
+    with enable_grad():
+        result = func(*given)
+    several = result if isinstance(result, (tuple, list)) else [result]
+    return [y for y in several if isinstance(y, Tensor) and category(y.dtype) == 2]
+
+
+def _gradients(outputs: list[Tensor], starts: list[Tensor], weights: list[Array]) -> list[Array]:
+    """J^T u for each input, zeros where an output does not depend on it."""
+    pairs = [(y, Tensor(u)) for y, u in zip(outputs, weights, strict=True) if y.requires_grad]
+    if not pairs:
+        return [np.zeros(x.shape) for x in starts]
+    found = grad([y for y, _ in pairs], starts, [u for _, u in pairs], allow_unused=True)
+    return [np.zeros(x.shape) if g is None else _host(g)
+            for x, g in zip(starts, found, strict=True)]  # fmt: skip
+
+
+def _host(x: Tensor) -> Array:
+    return x.detach().numpy()
+
+
+def _slope(
+    func: Function, given: list[Any], i: int, direction: Array, weights: list[Array], eps: float
+) -> float:
+    """d/dt u . f(x + t v) by the four-point central difference, whose error is O(eps^4)."""
+    x = given[i]
+
+    def moved(t: float) -> float:
+        values = list(given)
+        values[i] = Tensor(_host(x) + t * direction).to(x.device).requires_grad_()
+        outputs = _outputs(func, values)
+        return float(sum(np.sum(u * _host(y)) for u, y in zip(weights, outputs, strict=True)))
+
+    return (8 * (moved(eps) - moved(-eps)) - (moved(2 * eps) - moved(-2 * eps))) / (12 * eps)

@@ -1,0 +1,299 @@
+"""CPU kernels for rows and flat memory, and the cache of compiled kernels."""
+
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+from minidp.kernels import cpu
+from minidp.kernels.cpu import conv, dropout, elementwise, normalize, optim, pool, softmax
+
+ROOT = Path(__file__).parents[1]
+DTYPES = [np.float32, np.float64]
+TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-13}
+
+
+def values(*shape, dtype=np.float64, seed=0):
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(dtype)
+
+
+def channels_last(x):
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+
+
+def close(got, want):
+    assert got is not NotImplemented and got.shape == np.shape(want)
+    np.testing.assert_allclose(got, want, rtol=TOLERANCE[got.dtype], atol=TOLERANCE[got.dtype])
+
+
+def test_table_names_functions_of_its_modules():
+    modules = (conv, dropout, elementwise, normalize, optim, pool, softmax)
+    assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
+    for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
+        assert all(callable(getattr(module, name)) for name in names)
+
+
+# Softmax --------------------------------------------------------------------------------------
+
+
+def reference_log_softmax(x, dim):
+    shifted = x.astype(float) - x.max(dim, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.exp(shifted).sum(dim, keepdims=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape, dim", [((7, 10), 1), ((3, 5, 4), 1), ((4,), 0), ((3, 4, 5), -3)])
+def test_softmax(shape, dim, dtype):
+    x = 30 * values(*shape, dtype=dtype)
+    want = reference_log_softmax(x, dim)
+    close(softmax.log_softmax(x, dim=dim), want)
+    close(softmax.softmax(x, dim=dim), np.exp(want))
+    assert np.array_equal(
+        softmax.softmax(x[::-1], dim=dim), softmax.softmax(x[::-1].copy(), dim=dim)
+    )
+
+
+def test_softmax_of_edges():
+    x = np.array([[-np.inf, 0], [1e38, -1e38], [np.nan, 0]], np.float32)
+    assert softmax.softmax(x, dim=1)[:2].tolist() == [[0, 1], [1, 0]]
+    assert np.isnan(softmax.softmax(x, dim=1)[2]).all()
+    assert softmax.softmax(np.ones((0, 3)), dim=1).shape == (0, 3)
+    assert softmax.softmax(np.ones((3, 0)), dim=1).shape == (3, 0)
+    assert softmax.softmax(np.ones((2, 3), int), dim=1) is NotImplemented
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(8, 10), (3, 5, 4, 2), (0, 4)])
+def test_cross_entropy(shape, dtype):
+    x, places = 5 * values(*shape, dtype=dtype), shape[:1] + shape[2:]
+    target = np.random.default_rng(0).integers(0, shape[1], places).astype(np.int32)
+    target.reshape(-1)[::3] = -100
+    g, kept = values(*places, dtype=dtype), target != -100
+    onehot = np.moveaxis(np.eye(shape[1])[np.where(kept, target, 0)], -1, 1)
+    log = reference_log_softmax(x, 1)
+    dx = (np.exp(log) - onehot) * (g * kept)[:, None]
+    for arrange in (np.ascontiguousarray, channels_last):
+        losses = softmax.cross_entropy(arrange(x), target, ignore_index=-100)
+        close(losses, -(log * onehot).sum(1) * kept)
+        close(softmax.cross_entropy_input(g, arrange(x), target, ignore_index=-100), dx)
+
+
+def test_cross_entropy_names_a_class_that_does_not_exist():
+    x = np.zeros((2, 3), np.float32)
+    for bad in (3, -1):
+        with pytest.raises(ValueError, match=rf"class {bad} at row 1 .* 0 to 2; .*ignore_index"):
+            softmax.cross_entropy(x, np.array([0, bad]), ignore_index=-100)
+    assert softmax.cross_entropy(x, np.array([0, 3]), ignore_index=3)[1] == 0
+    assert softmax.cross_entropy(x, np.zeros(2), ignore_index=3) is NotImplemented
+
+
+# Rectifier and normalisation ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("arrange", [np.ascontiguousarray, channels_last, np.asfortranarray])
+def test_relu_keeps_any_dense_layout(arrange, dtype):
+    x, g = arrange(values(2, 3, 4, 5, dtype=dtype)), values(2, 3, 4, 5, dtype=dtype, seed=1)
+    y = elementwise.relu(x)
+    assert np.array_equal(y, np.maximum(x, 0)) and y.strides == x.strides and y is not x
+    dx = elementwise.relu_input(g, y)
+    assert np.array_equal(dx, np.where(x > 0, g, 0)) and dx.strides == x.strides
+
+
+def test_relu_of_edges():
+    x = np.array([np.nan, -np.inf, np.inf, -0.0], np.float32)
+    np.testing.assert_array_equal(elementwise.relu(x), [np.nan, 0, np.inf, 0])
+    np.testing.assert_array_equal(elementwise.relu_input(np.ones_like(x), x), [1, 0, 1, 0])
+    assert elementwise.relu(np.float32([[1, 2, 3]])[:, ::2]) is NotImplemented
+    assert elementwise.relu(np.arange(3)) is NotImplemented
+    assert elementwise.relu(np.zeros((0, 3))).shape == (0, 3)
+    assert elementwise.relu(np.array(-2.0)).shape == ()
+    frozen = np.broadcast_to(np.float32(1), (2, 2))
+    assert np.array_equal(elementwise.relu_input(frozen, np.eye(2, dtype=np.float32)), np.eye(2))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 3, 5, 6), (7, 3), (0, 3, 2, 2)])
+def test_batch_norm(shape, dtype):
+    x = channels_last(values(*shape, dtype=dtype))
+    mean, var, weight, bias = (np.abs(values(3, dtype=dtype, seed=s)) for s in range(4))
+    m, v, w, b = (
+        u.astype(float).reshape(1, 3, *[1] * (x.ndim - 2)) for u in (mean, var, weight, bias)
+    )
+    normal = (x - m) / np.sqrt(v + 1e-5)
+    y = normalize.batch_norm(x, mean, var, weight, bias, eps=1e-5)
+    close(y, normal * w + b)
+    close(normalize.batch_norm(x, mean, var, None, None, eps=1e-5), normal)
+
+
+# Dropout --------------------------------------------------------------------------------------
+
+
+def reference_philox(counter, key):
+    counter, key = list(counter), list(key)
+    for _ in range(10):
+        p, q = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        high, low = q >> 32 ^ counter[1] ^ key[0], q & 0xFFFFFFFF
+        counter = [high, low, p >> 32 ^ counter[3] ^ key[1], p & 0xFFFFFFFF]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return counter
+
+
+@pytest.mark.parametrize(
+    "word, want",
+    [
+        (0, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (0xFFFFFFFF, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    ],
+)
+def test_philox_gives_the_known_answers(word, want):
+    words, word = np.empty((4, 1), np.uint64), np.uint64(word)
+    dropout.philox(word, word, word, word, word, word, words)
+    assert tuple(words[:, 0]) == want == tuple(reference_philox([int(word)] * 4, [int(word)] * 2))
+
+
+def reference_keep(rows, size, p, key, row):
+    (seed, step, draw), threshold = key, math.floor(p * 2**32)
+    keep = np.empty((rows, size), bool)
+    for i in range(rows):
+        for e in range(size):
+            counter = (e // 4, row + i & 0xFFFFFFFF, draw, step)
+            keep[i, e] = (
+                reference_philox(counter, (seed & 0xFFFFFFFF, seed >> 32))[e % 4] >= threshold
+            )
+    return keep
+
+
+KEY = (0x123456789ABCDEF, 7, 3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 5), (2, 3, 5), (2, 3, 3, 3), (2, 1300), (4,), (0, 3)])
+def test_dropout(shape, dtype):
+    x = values(*shape, dtype=dtype)
+    keep = reference_keep(shape[0], x[:1].size, 0.3, KEY, 40).reshape(shape)
+    want = np.where(keep, x * dtype(1 / 0.7), 0)
+    options = dict(p=0.3, key=KEY, row=40)
+    for arrange in (
+        np.ascontiguousarray,
+        channels_last if x.ndim > 1 else np.array,
+        np.asfortranarray,
+    ):
+        assert np.array_equal(dropout.dropout(arrange(x), **options, batch_dim=0), want)
+    turned = dropout.dropout(np.moveaxis(x, 0, -1), **options, batch_dim=x.ndim - 1)
+    assert np.array_equal(turned, np.moveaxis(want, 0, -1))
+    part = dropout.dropout(x[1:], p=0.3, key=KEY, row=41, batch_dim=0)
+    assert np.array_equal(part, want[1:])
+
+
+def test_dropout_of_edges():
+    x = np.array([[1, np.nan, np.inf, 2, 3]], np.float32)
+    assert np.array_equal(dropout.dropout(x, p=1, key=KEY, row=0, batch_dim=0), np.zeros_like(x))
+    kept = dropout.dropout(x, p=0.0, key=KEY, row=0, batch_dim=0)
+    np.testing.assert_array_equal(kept, x)
+    whole = dropout.dropout(values(3, 4), p=0.5, key=KEY, row=9, batch_dim=None)
+    assert np.array_equal(whole != 0, reference_keep(1, 12, 0.5, KEY, 0).reshape(3, 4))
+    assert dropout.dropout(np.array(2.0), p=0.0, key=KEY, row=0, batch_dim=None).shape == ()
+    wide = dropout.dropout(np.ones((2, 3)), p=0.5, key=KEY, row=2**32 - 1, batch_dim=0)
+    assert np.array_equal(wide != 0, reference_keep(2, 3, 0.5, KEY, 2**32 - 1))
+
+
+# Optimisers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize(
+    "momentum, decay, maximize", [(0, 0, False), (0.9, 0.1, True), (0.9, 0, False)]
+)
+def test_sgd(momentum, decay, maximize, nesterov, dtype):
+    p, m = values(37, dtype=dtype), np.full(37, np.nan, dtype) if momentum else None
+    want, memory = p.astype(float), 0
+    for step in range(3):
+        g = values(37, dtype=dtype, seed=step)
+        d = (-g if maximize else g) + decay * want
+        memory = momentum * memory + (0.8 if step else 1) * d
+        want = want - 0.1 * (d + momentum * memory if nesterov else memory if momentum else d)
+        optim.sgd(
+            p, g, m, lr=0.1, momentum=momentum, dampening=0.2, weight_decay=decay,
+            nesterov=nesterov, maximize=maximize, first=step == 0,
+        )  # fmt: skip
+    close(p, want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("amsgrad", [False, True])
+@pytest.mark.parametrize("decoupled, decay, maximize", [(False, 0.1, False), (True, 0.1, True)])
+def test_adam(decoupled, decay, maximize, amsgrad, dtype):
+    p, (m, v, top) = values(5, 7, dtype=dtype), np.zeros((3, 5, 7), dtype)
+    want, mean, square, largest = p.astype(float), 0.0, 0.0, 0.0
+    for step in range(1, 4):
+        g = values(5, 7, dtype=dtype, seed=step) / step
+        d = (-g if maximize else g) + (0 if decoupled else decay * want)
+        want = want * (1 - 0.01 * decay) if decoupled else want
+        mean, square = 0.9 * mean + 0.1 * d, 0.99 * square + 0.01 * d * d
+        largest = np.maximum(largest, square)
+        root = np.sqrt((largest if amsgrad else square) / (1 - 0.99**step)) + 1e-8
+        want = want - 0.01 * mean / (1 - 0.9**step) / root
+        optim.adam(
+            p, np.asfortranarray(g), m, v, top if amsgrad else None, lr=0.01, beta1=0.9,
+            beta2=0.99, eps=1e-8, weight_decay=decay, decoupled=decoupled, maximize=maximize,
+            amsgrad=amsgrad, step=step,
+        )  # fmt: skip
+    close(p, want)
+
+
+def test_bytes_of_an_update_do_not_depend_on_slices():
+    options = dict(
+        lr=0.1,
+        momentum=0.9,
+        dampening=0,
+        weight_decay=0.1,
+        nesterov=True,
+        maximize=False,
+        first=False,
+    )
+    g, whole, sliced = values(101, dtype=np.float32), *np.ones((2, 2, 101), np.float32)
+    optim.sgd(whole[0], g, whole[1], **options)
+    for part in (slice(0, 3), slice(3, 64), slice(64, 101)):
+        optim.sgd(sliced[0, part], g[part], sliced[1, part], **options)
+    assert np.array_equal(whole, sliced)
+    gaps, plain = np.ones((4, 2), np.float32)[:, 0], np.ones(4, np.float32)
+    assert optim.sgd(gaps, plain, plain.copy(), **options) is NotImplemented
+
+
+# The cache ------------------------------------------------------------------------------------
+
+PROGRAM = """
+import numpy as np
+from minidp.kernels.cpu import elementwise
+elementwise.relu(np.ones(3, np.float32))
+stats = elementwise._relu.stats
+print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
+"""
+
+
+def run(folder, **environment):
+    variables = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    command = [sys.executable, "-B", "-c", PROGRAM]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=folder)
+    assert not done.returncode, done.stderr
+    return done.stdout.split()
+
+
+def test_a_second_process_compiles_nothing_and_no_cache_is_no_error(tmp_path):
+    shutil.copytree(ROOT / "kernels", tmp_path / "minidp" / "kernels")
+    for folder in (tmp_path / "minidp" / "kernels").rglob("__pycache__"):
+        shutil.rmtree(folder)
+    environment = dict(NUMBA_CACHE_DIR=str(tmp_path / "cache"), NUMBA_DISABLE_JIT="0")
+    assert run(tmp_path, **environment) == ["0", "1"]
+    assert run(tmp_path, **environment) == ["1", "0"]
+    nowhere = dict(NUMBA_CACHE_DIR="/proc/nowhere", HOME="/proc/nowhere", NUMBA_DISABLE_JIT="0")
+    (tmp_path / "minidp" / "kernels" / "cpu" / "__pycache__").write_text("a file, not a folder")
+    run(tmp_path, **nowhere, XDG_CACHE_HOME="/proc/nowhere")

@@ -1,0 +1,326 @@
+"""Every CUDA kernel, run by the emulator, against short NumPy references on awkward shapes and layouts."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from minidp.backend.emulated import EmulatedArray, EmulatedBackend
+
+BACKENDS = {"loops": EmulatedBackend(), "shuffled fibers": EmulatedBackend(seed=5, fibers=True)}
+TYPES = [np.float32, np.float64]
+TOLERANCE = {np.dtype(np.float32): 3e-5, np.dtype(np.float64): 1e-12}
+random = np.random.default_rng(1).standard_normal
+
+
+@pytest.fixture(params=list(BACKENDS))
+def run(request):
+    """Call a kernel with NumPy arrays put on emu:1, and get NumPy arrays back."""
+    backend = BACKENDS[request.param]
+
+    def call(name, *arrays, **constants):
+        ours = [backend.put(x, 1) if isinstance(x, np.ndarray) else x for x in arrays]
+        for x, given in zip(ours, arrays, strict=True):
+            if isinstance(given, np.ndarray) and name not in ("sgd", "adam"):
+                x.setflags(write=False)
+        y = backend.kernel(name)(*ours, **constants)
+        if y is NotImplemented:
+            return y
+        for array in y if isinstance(y, tuple) else (y,):
+            assert isinstance(array, EmulatedArray) and array.device_index == 1
+        return tuple(map(backend.get, y)) if isinstance(y, tuple) else backend.get(y)
+
+    return call
+
+
+def close(y, expected, dtype):
+    assert y.dtype == dtype and y.shape == expected.shape
+    np.testing.assert_allclose(y, expected, TOLERANCE[y.dtype], 10 * TOLERANCE[y.dtype])
+
+
+UNARY = {
+    "relu": lambda x: np.maximum(x, 0), "neg": lambda x: -x, "exp": np.exp, "log": np.log, "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "sqrt": np.sqrt,
+}  # fmt: skip
+BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", list(UNARY))
+def test_unary(run, name, dtype):
+    for shape in [(), (0,), (1,), (3, 5, 7), (513,)]:
+        x = (
+            np.abs(random(shape)).astype(dtype)
+            if name in ("log", "sqrt")
+            else random(shape).astype(dtype)
+        )
+        close(run(name, np.asarray(x)), UNARY[name](np.asarray(x)), dtype)
+    special = np.array([np.nan, np.inf, 0.0, 700.0], dtype)
+    with np.errstate(all="ignore"):
+        close(run(name, special), UNARY[name](special), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("name", list(BINARY))
+def test_binary(run, name, dtype):
+    a, b = random((2, 3, 90)).astype(dtype)
+    close(run(name, a, b), BINARY[name](a, b), dtype)
+    close(run(name, a, 2.5), BINARY[name](a, dtype(2.5)), dtype)
+    close(run(name, 3, b), BINARY[name](dtype(3), b), dtype)
+    assert run(name, a, b[0]) is NotImplemented  # broadcasting
+    assert run(name, a, b.astype(np.float16)) is NotImplemented
+    assert run(name, a, np.float16(1)) is NotImplemented
+
+
+def test_elementwise_kernels_decline_strides():
+    backend = BACKENDS["loops"]
+    x = backend.put(random((4, 6)), 0)
+    assert backend.kernel("relu")(x.T) is NotImplemented
+    assert backend.kernel("add")(x[:, ::2], x[:, ::2]) is NotImplemented
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_relu_input(run, dtype):
+    g, y = random((2, 40)).astype(dtype)
+    y[:3] = 0, np.nan, -1
+    assert run("relu_input", g, y).tolist() == np.where(y <= 0, 0, g).tolist()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((5, 6, 7), (1,)), ((5, 6, 7), (0, 2)), ((3, 50, 4), (1,)), ((70, 2), (0, 1)), ((4,), ()), ((), ()),
+     ((2, 0, 3), (1,)), ((0, 3), (1,)), ((2, 9001), (1,)), ((4097, 2), (0,))],
+)  # fmt: skip
+def test_sum(run, shape, dim, dtype):
+    x = np.asarray(random(shape)).astype(dtype)
+    for keepdim in (False, True):
+        close(
+            run("sum", x, dim=dim, keepdim=keepdim), np.asarray(x.sum(dim, keepdims=keepdim)), dtype
+        )
+
+
+def test_a_sum_has_the_same_bytes_whatever_the_other_rows(run):
+    x = random((5, 5000)).astype(np.float32)
+    whole = run("sum", x, dim=(1,), keepdim=False)
+    assert whole[3:].tobytes() == run("sum", x[3:].copy(), dim=(1,), keepdim=False).tobytes()
+
+
+def softmax(x, dim):
+    e = np.exp(x - x.max(dim, keepdims=True, initial=-np.inf))
+    return e / e.sum(dim, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((3, 10), 1), ((4, 5, 6), 1), ((7,), 0), ((2, 300), -1), ((0, 4), 1), ((4, 0), 1)],
+)
+def test_softmax(run, shape, dim, dtype):
+    x = (random(shape) * 30).astype(dtype)
+    expected = softmax(x.astype(float), dim)
+    close(run("softmax", x, dim=dim), expected.astype(dtype), dtype)
+    with np.errstate(divide="ignore"):
+        y, expected = (
+            run("log_softmax", x / 10, dim=dim),
+            np.log(softmax(x.astype(float) / 10, dim)),
+        )
+    close(y, expected.astype(dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("shape", "labels"), [((6, 10), np.int64), ((2, 3, 4, 5), np.uint8), ((0, 3), np.int32)]
+)
+def test_cross_entropy(run, shape, labels, dtype):
+    x = random(shape).astype(dtype)
+    target = np.random.default_rng(0).integers(0, shape[1], (shape[0], *shape[2:])).astype(labels)
+    target.reshape(-1)[:1] = 200  # ignored
+    safe = np.where(target == 200, 0, target).astype(int)
+    chosen = np.take_along_axis(softmax(x.astype(float), 1), safe[:, None], 1)[:, 0]
+    loss = run("cross_entropy", x, target, ignore_index=200)
+    close(loss, np.where(target == 200, 0, -np.log(chosen)).astype(dtype), dtype)
+    g = random(target.shape).astype(dtype)
+    onehot = np.moveaxis(np.eye(shape[1])[safe], -1, 1)
+    expected = (g * (target != 200))[:, None] * (softmax(x.astype(float), 1) - onehot)
+    close(run("cross_entropy_input", g, x, target, ignore_index=200), expected.astype(dtype), dtype)
+
+
+def test_cross_entropy_refuses_a_target_that_is_no_class(run):
+    x = np.zeros((3, 4), np.float32)
+    for bad in (4, -1):
+        with pytest.raises(
+            ValueError, match=f"target {bad} is not a class: targets go from 0 to 3"
+        ):
+            run("cross_entropy", x, np.array([0, bad, -100]), ignore_index=-100)
+
+
+def windows(size, kernel, stride, padding, dilation, out):
+    """(o, p, a, b, h, w) of every pair of an output and an input pixel; h, w may lie in the padding."""
+    for o, p, a, b in itertools.product(*map(range, (*out, *kernel))):
+        h = o * stride[0] - padding[0] + a * dilation[0]
+        w = p * stride[1] - padding[1] + b * dilation[1]
+        yield o, p, a, b, h, w, 0 <= h < size[0] and 0 <= w < size[1]
+
+
+CONVOLUTIONS = [
+    # x, w, stride, padding, dilation, groups
+    ((2, 3, 7, 6), (4, 3, 3, 2), (1, 1), (0, 0), (1, 1), 1),
+    ((3, 4, 8, 9), (6, 2, 3, 3), (2, 3), (1, 2), (1, 1), 2),
+    ((1, 2, 9, 9), (2, 1, 2, 3), (1, 2), (2, 0), (3, 2), 2),
+    ((2, 1, 5, 5), (1, 1, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+    ((0, 3, 5, 5), (2, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "stride", "padding", "dilation", "groups"), CONVOLUTIONS
+)
+def test_convolution(run, x_shape, w_shape, stride, padding, dilation, groups, dtype):
+    x, w = random(x_shape).astype(dtype), random(w_shape).astype(dtype)
+    bias, (filters, share, *kernel) = random(w_shape[0]).astype(dtype), w_shape
+    out = [(n + 2 * p - d * (k - 1) - 1) // s + 1
+           for n, k, s, p, d in zip(x_shape[2:], kernel, stride, padding, dilation, strict=True)]  # fmt: skip
+    g = random((x_shape[0], filters, *out)).astype(dtype)
+    y, dx, dw = np.zeros(g.shape), np.zeros(x_shape), np.zeros(w_shape)
+    for o, p, a, b, h, v, inside in windows(x_shape[2:], kernel, stride, padding, dilation, out):
+        for k in range(filters) if inside else ():
+            part = slice(k * groups // filters * share, (k * groups // filters + 1) * share)
+            y[:, k, o, p] += x[:, part, h, v] @ w[k, :, a, b]
+            dx[:, part, h, v] += g[:, k, o, p, None] * w[k, :, a, b]
+            dw[k, :, a, b] += g[:, k, o, p] @ x[:, part, h, v]
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    close(run("conv2d", x, w, **how), y.astype(dtype), dtype)
+    close(run("conv2d", x, w, bias, **how), (y + bias[:, None, None]).astype(dtype), dtype)
+    close(run("conv2d_input", g, w, shape=x_shape, **how), dx.astype(dtype), dtype)
+    close(run("conv2d_weight", g, x, shape=w_shape, **how), dw.astype(dtype), dtype)
+
+
+def test_convolution_in_several_slices_of_the_batch(run, monkeypatch):
+    x, w = random((5, 2, 6, 6)), random((3, 2, 3, 3))
+    how = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    y = run("conv2d", x, w, **how)
+    dx, dw = (
+        run("conv2d_input", y, w, shape=x.shape, **how),
+        run("conv2d_weight", y, x, shape=w.shape, **how),
+    )
+    monkeypatch.setattr("minidp.kernels.cuda.conv.COLUMNS", 2 * 2 * 9 * 36 * 8)
+    assert run("conv2d", x, w, **how).tobytes() == y.tobytes()
+    assert run("conv2d_input", y, w, shape=x.shape, **how).tobytes() == dx.tobytes()
+    close(run("conv2d_weight", y, x, shape=w.shape, **how), dw, np.float64)
+
+
+POOLS = [
+    # x, kernel, stride, padding, dilation, size
+    ((2, 3, 6, 8), (2, 2), (2, 2), (0, 0), (1, 1), (3, 4)),
+    ((1, 2, 7, 7), (3, 2), (2, 1), (1, 1), (1, 1), (4, 8)),
+    ((1, 2, 7, 9), (3, 3), (1, 2), (1, 0), (2, 3), (5, 2)),
+    ((2, 1, 18, 18), (17, 17), (1, 1), (0, 0), (1, 1), (2, 2)),
+    ((0, 2, 4, 4), (2, 2), (2, 2), (0, 0), (1, 1), (2, 2)),
+]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("shape", "kernel", "stride", "padding", "dilation", "size"), POOLS)
+def test_max_pool(run, shape, kernel, stride, padding, dilation, size, dtype):
+    x = np.round(random(shape)).astype(dtype)  # ties: the first wins
+    x.reshape(-1)[1::13] = np.nan
+    y, index = np.full((*shape[:2], *size), -np.inf, dtype), np.full((*shape[:2], *size), -1)
+    where = list(windows(shape[2:], kernel, stride, padding, dilation, size))
+    for o, p, a, b, h, w, inside in where:
+        if inside:
+            value, best = x[..., h, w], y[..., o, p]
+            better = (value > best) | (np.isnan(value) & ~np.isnan(best)) | (index[..., o, p] < 0)
+            y[..., o, p] = np.where(better, value, best)
+            index[..., o, p] = np.where(better, a * kernel[1] + b, index[..., o, p])
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    got, chosen = run("max_pool2d", x, size=size, **how)
+    np.testing.assert_array_equal(got, y)
+    np.testing.assert_array_equal(chosen, index)
+    assert got.dtype == dtype and chosen.dtype == (np.uint8 if np.prod(kernel) <= 256 else np.int32)
+    g, v, dx, picked = (
+        random(y.shape).astype(dtype),
+        random(shape).astype(dtype),
+        np.zeros(shape),
+        np.zeros(y.shape),
+    )
+    for o, p, a, b, h, w, inside in where:
+        if inside:
+            mine = index[..., o, p] == a * kernel[1] + b
+            dx[..., h, w] += mine * g[..., o, p]
+            picked[..., o, p] += mine * v[..., h, w]
+    close(run("max_pool2d_input", g, chosen, shape=shape, **how), dx.astype(dtype), dtype)
+    close(run("max_pool2d_gather", v, chosen, **how), picked.astype(dtype), dtype)
+
+
+@pytest.mark.parametrize("count_pad", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "padding", "dilation", "size"), POOLS[:2] + POOLS[3:]
+)
+def test_avg_pool(run, shape, kernel, stride, padding, dilation, size, count_pad):
+    x, g = random(shape), random((*shape[:2], *size))
+    y, dx, count = np.zeros(g.shape), np.zeros(shape), np.zeros(size)
+    where = list(windows(shape[2:], kernel, stride, padding, dilation, size))
+    for o, p, _, _, h, w, inside in where:
+        count[o, p] += inside or (
+            count_pad and h < shape[2] + padding[0] and w < shape[3] + padding[1]
+        )
+    for o, p, _, _, h, w, inside in where:
+        if inside:
+            y[..., o, p] += x[..., h, w] / count[o, p]
+            dx[..., h, w] += g[..., o, p] / count[o, p]
+    how = {"kernel": kernel, "stride": stride, "padding": padding, "count_include_pad": count_pad}
+    close(run("avg_pool2d", x, size=size, **how), y, np.float64)
+    close(run("avg_pool2d_input", g, shape=shape, **how), dx, np.float64)
+
+
+def philox(counter, key):
+    """Philox 4x32-10 in Python integers."""
+    low = 0xFFFFFFFF
+    for _ in range(10):
+        even, odd = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [
+            odd >> 32 ^ counter[1] ^ key[0],
+            odd & low,
+            even >> 32 ^ counter[3] ^ key[1],
+            even & low,
+        ]
+        key = [(key[0] + 0x9E3779B9) & low, (key[1] + 0xBB67AE85) & low]
+    return counter
+
+
+def test_the_reference_gives_the_authors_numbers():
+    assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+
+
+@pytest.mark.parametrize("batch_dim", [0, 1, -1, None])
+def test_dropout(run, batch_dim):
+    x, (seed, step, draw) = random((3, 5, 7)), (2**40 + 17, 9, 2)
+    rows = (
+        x.reshape(1, -1)
+        if batch_dim is None
+        else np.moveaxis(x, batch_dim, 0).reshape(x.shape[batch_dim], -1)
+    )
+    expected, first = np.empty_like(rows), 0 if batch_dim is None else 6
+    for r, e in np.ndindex(rows.shape):
+        word = philox([e // 4, first + r, draw, step], [seed & 0xFFFFFFFF, seed >> 32])[e % 4]
+        expected[r, e] = rows[r, e] / 0.7 if word >= int(0.3 * 2**32) else 0
+    y = run("dropout", x, p=0.3, key=(seed, step, draw), row=6, batch_dim=batch_dim)
+    got = (
+        y.reshape(1, -1) if batch_dim is None else np.moveaxis(y, batch_dim, 0).reshape(rows.shape)
+    )
+    np.testing.assert_allclose(got, expected)
+    assert not run("dropout", x, p=1, key=(1, 2, 3), row=0, batch_dim=batch_dim).any()
+    assert (run("dropout", x, p=0, key=(1, 2, 3), row=0, batch_dim=batch_dim) == x).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5, 4), (0, 3, 2)])
+def test_batch_norm(run, shape, dtype):
+    x, (mean, var, weight, bias) = random(shape).astype(dtype), np.abs(random((4, 3))).astype(dtype)
+    mean, var, weight, bias = (z.copy() for z in (mean, var, weight, bias))
+    m, v, w, b = (z.reshape(3, *[1] * (len(shape) - 2)) for z in (mean, var, weight, bias))
+    plain = (x - m) / np.sqrt(v + dtype(0.1))
+    close(run("batch_norm", x, mean, var, weight, bias, eps=0.1), plain * w + b, dtype)
+    close(run("batch_norm", x, mean, var, None, None, eps=0.1), plain, dtype)

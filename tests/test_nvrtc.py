@@ -1,0 +1,47 @@
+"""NVRTC, CUDA's own compiler, takes every .cu file; it needs no GPU. Registers are not spilled to memory."""
+
+import re
+
+import pytest
+
+from minidp.backend.cuda import OPTIONS
+from minidp.kernels.cuda import KERNELS, runtime
+
+compiler = pytest.importorskip(
+    "cupy.cuda.compiler", reason="CuPy is not installed: pip install cupy-cuda13x"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nvrtc():
+    """Skip, saying why, where the compiler's library is missing."""
+    try:
+        compiler._NVRTCProgram('extern "C" __global__ void nothing() {}').compile(())
+    except Exception as problem:  # CuPy raises several kinds for a library that does not load
+        pytest.skip(
+            f"NVRTC does not run here ({problem}): pip install 'cuda-toolkit[nvrtc,cudart,cccl]==13.*'"
+        )
+
+
+@pytest.mark.parametrize("name", list(KERNELS))
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_nvrtc_compiles_without_spills(name, architecture, capsys):
+    program = compiler._NVRTCProgram(runtime.source(name), f"{name}.cu", method="cubin")
+    log = Log()
+    binary = program.compile((f"-arch={architecture}", *OPTIONS, "--ptxas-options=-v"), log)
+    assert len(binary[0] if isinstance(binary, tuple) else binary) > 1000
+    spills = [int(count) for count in re.findall(r"(\d+) bytes spill stores", log.text)]
+    registers = [int(count) for count in re.findall(r"Used (\d+) registers", log.text)]
+    print(f"{name}.cu {architecture}: {len(registers)} kernels, at most {max(registers)} registers, "
+          f"{sum(spills)} bytes spilled")  # fmt: skip
+    assert len(registers) == len(spills) > 0
+    assert sum(spills) == 0
+
+
+class Log:
+    """Where NVRTC's messages are written."""
+
+    text = ""
+
+    def write(self, text):
+        self.text += text
