@@ -33,6 +33,7 @@ from minidp.create import (
 from minidp.device import Device, device, device_list
 from minidp.mode import get_default_dtype, set_default_dtype
 from minidp.op import op
+from minidp.ops.collective import mean
 from minidp.ops.elementwise import (
     abs,
     add,
@@ -65,7 +66,6 @@ from minidp.ops.elementwise import (
     tanh,
     where,
 )
-from minidp.ops.collective import mean
 from minidp.ops.index import gather, take_along_dim
 from minidp.ops.layout import (
     cat,

@@ -17,7 +17,8 @@ import numpy as np
 from minidp.errors import GraphError, ShapeError
 from minidp.mode import mode, switched
 from minidp.node import Node
-from minidp.op import OPS, apply
+from minidp.op import OPS
+from minidp.record import apply, pick
 from minidp.tensor import Tensor, method
 from minidp.types import Shape
 
@@ -27,7 +28,7 @@ Cotangents = dict[Node, Any]
 @method()
 def backward(
     self: Tensor, gradient: Any = None, retain_graph: bool | None = None,
-    create_graph: bool = False, inputs: Sequence[Tensor] | None = None,
+    create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:  # fmt: skip
     """Add d self / d leaf to the ``.grad`` of every leaf (or of ``inputs`` only).
 
@@ -37,6 +38,7 @@ def backward(
     if inputs is None:
         run([self], [_seed(self, gradient)], None, retain_graph, create_graph)
         return
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     for leaf, g in zip(inputs, grad(self, inputs, gradient, retain_graph, create_graph, True),
                        strict=True):  # fmt: skip
         if g is not None:
@@ -236,6 +238,8 @@ def _as_tensors(node: Node) -> list[Any]:
             value = _tied(value, node.parents[position])
         elif kind == "output":
             value = _tied(value, node if position in node.op.differentiable else None)
+            if node.op.several and isinstance(value, Tensor):
+                value.node = pick(node, value, position)
         result.append(value)
     return result
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from minidp.types import DType, Shape
 
 if TYPE_CHECKING:
-    from minidp.op import Op, Plan
+    from minidp.op import Op
+    from minidp.record import Plan
     from minidp.tensor import Tensor
 
 
@@ -19,8 +20,20 @@ class Node:
     of the only parent a node picks, for ops with several differentiable outputs.
     """
 
-    __slots__ = ("op", "plan", "parents", "constants", "saved", "versions",
-                 "shape", "dtype", "grad", "slot", "retains", "__weakref__")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "constants",
+        "dtype",
+        "grad",
+        "op",
+        "parents",
+        "plan",
+        "retains",
+        "saved",
+        "shape",
+        "slot",
+        "versions",
+    )  # fmt: skip
 
     op: Op | None
     plan: Plan

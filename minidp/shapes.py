@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from minidp.errors import ShapeError
 from minidp.types import Shape
 
@@ -67,9 +69,13 @@ def check(op: str, line: Line, shapes: Sequence[Shape | None]) -> dict[str, int]
     ``None`` stands for an argument that was left out.
     """
     sizes: dict[str, int] = {}
-    for term, shape in zip(_spread(line.inputs, len(shapes)), shapes, strict=True):
+    terms = _spread(line.inputs, len(shapes))
+    for term, shape in zip(terms, shapes, strict=True):
         if shape is not None:
             _bind(op, line, shapes, term, shape, sizes)
+    rest = [_unnamed(t, s) for t, s in zip(terms, shapes, strict=True) if s and t.broadcasts]
+    if not broadcasts(rest):
+        raise ShapeError(_message(op, line, shapes, f"the axes {rest} do not broadcast"))
     return sizes
 
 
@@ -101,6 +107,21 @@ def _bind(
         if sizes.setdefault(axis, size) != size:
             rule = f"axis {axis!r} is {sizes[axis]} in one argument and {size} in another"
             raise ShapeError(_message(op, line, shapes, rule))
+
+
+def _unnamed(term: Term, shape: Shape) -> Shape:
+    """The axes of ``shape`` that ``...`` stands for."""
+    where = term.axes.index("...")
+    return shape[where : len(shape) - (len(term.axes) - 1 - where)]
+
+
+def broadcasts(shapes: Sequence[Shape]) -> bool:
+    """Whether arrays of these shapes broadcast together."""
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
 
 
 def _message(op: str, line: Line, shapes: Sequence[Shape | None], rule: str) -> str:

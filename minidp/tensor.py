@@ -16,8 +16,8 @@ from minidp.backend import backend_of
 from minidp.device import Device
 from minidp.errors import DTypeError, GraphError
 from minidp.mode import mode
-from minidp.placement import as_array, place
 from minidp.node import Node
+from minidp.placement import as_array, place
 from minidp.types import Array, DType, Shape, category
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,7 +29,7 @@ class Tensor:
     ``Tensor(array)`` wraps without a copy; ``minidp.tensor(values)`` copies.
     """
 
-    __slots__ = ("data", "node", "version", "__weakref__")
+    __slots__ = ("__weakref__", "data", "node", "version")
     __array_ufunc__ = None  # so that array + Tensor asks the Tensor
 
     data: Array

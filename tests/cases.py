@@ -19,6 +19,9 @@ class Sample:
     constants: dict = field(default_factory=dict)
     smooth: bool = True
 
+    def __post_init__(self):
+        self.arrays = [np.asarray(a) if isinstance(a, np.generic) else a for a in self.arrays]
+
 
 @dataclass
 class Row:
@@ -87,8 +90,12 @@ def distinct(rng, *shape):
 # Layouts: the same values under other strides
 
 
+def rows(x):
+    return np.array(x, order="C")
+
+
 def columns(x):
-    return np.asfortranarray(x)
+    return np.array(x, order="F")
 
 
 def channels_last(x):
@@ -112,7 +119,7 @@ def gapped(x):
     return view
 
 
-LAYOUTS = {f.__name__: f for f in (columns, channels_last, backwards, gapped)}
+LAYOUTS = {f.__name__: f for f in (rows, columns, channels_last, backwards, gapped)}
 
 
 # Element-wise

@@ -210,6 +210,16 @@ def test_iterations_side_by_side():
     assert (np.concatenate(right) == loader.order(1)).all()
 
 
+def test_an_old_iteration_does_not_move_the_position():
+    loader = DataLoader(rows_of(12), 4, shuffle=True)
+    old, new = iter(loader), iter(loader)
+    next(old)
+    next(new)
+    assert len(list(old)) == 2
+    assert loader.epoch == 1 and loader.state_dict()["batch"] == 1
+    assert len(list(new)) == 2 and loader.epoch == 2
+
+
 def test_sampler():
     loader = DataLoader(rows_of(9), 2, sampler=[8, 8, 1])
     assert len(loader) == 2 and read(loader) == [8, 8, 1]

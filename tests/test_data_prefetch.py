@@ -49,6 +49,7 @@ class Squares(Dataset):
 
 
 def test_thread_ends_with_the_iteration():
+    assert wait_for_no_threads()  # of other tests
     loader = DataLoader(rows_of(100), 2, prefetch=3)
     iteration = iter(loader)
     next(iteration)
@@ -74,6 +75,7 @@ def test_thread_ends_when_the_iteration_is_abandoned(leave):
 
 
 def test_no_thread_without_prefetch():
+    assert wait_for_no_threads()
     iteration = iter(DataLoader(rows_of(10), 2, prefetch=0))
     next(iteration)
     assert threads() == 0

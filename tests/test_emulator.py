@@ -1,4 +1,4 @@
-"""The emulator itself: it runs CUDA's words, and reports what CUDA would refuse or leave undefined."""
+"""The emulator: it runs CUDA's words, and reports what CUDA would refuse or leave undefined."""
 
 import subprocess
 import sys

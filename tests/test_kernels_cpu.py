@@ -202,7 +202,7 @@ def test_max_pool(case, dtype):
 
 def test_max_pool_of_nan_infinity_and_padding():
     x = np.array([[1, np.nan, -np.inf, -np.inf], [np.nan, 5, -np.inf, -np.inf]], np.float32)
-    options = dict(kernel=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1))
+    options = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
     y, index = pool.max_pool2d(x[None, None], **options, size=(1, 2))
     assert np.isnan(y[0, 0, 0, 0]) and y[0, 0, 0, 1] == -np.inf
     assert index.tolist() == [[[[1, 0]]]]
@@ -222,9 +222,8 @@ def test_avg_pool(case, count_include_pad, dtype):
     offset = (0, 0) if count_include_pad else padding
     sums = taps(x, *case[1:]).sum((-2, -1))
     counts = taps(inside, kernel, stride, offset, dilation, size).sum((-2, -1))
-    options = dict(
-        kernel=kernel, stride=stride, padding=padding, count_include_pad=count_include_pad
-    )
+    options = {"kernel": kernel, "stride": stride, "padding": padding}
+    options["count_include_pad"] = count_include_pad
     y = pool.avg_pool2d(x, **options, size=size)
     close(y, sums / np.maximum(counts, 1))
     g, u = values(*y.shape, dtype=dtype), values(*shape)
@@ -236,7 +235,7 @@ def test_avg_pool(case, count_include_pad, dtype):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_pools_take_any_layout(layout):
     x, change = values(2, 3, 6, 8, dtype=np.float32), LAYOUTS[layout]
-    options = dict(kernel=(2, 2), stride=(2, 2), padding=(0, 0))
+    options = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0)}
     y, index = pool.max_pool2d(change(x), **options, dilation=(1, 1), size=(3, 4))
     assert np.array_equal(y, x.reshape(2, 3, 3, 2, 4, 2).max((3, 5)))
     dx = pool.max_pool2d_input(change(y), change(index), shape=x.shape, **options, dilation=(1, 1))

@@ -179,7 +179,7 @@ def test_dropout(shape, dtype):
     x = values(*shape, dtype=dtype)
     keep = reference_keep(shape[0], x[:1].size, 0.3, KEY, 40).reshape(shape)
     want = np.where(keep, x * dtype(1 / 0.7), 0)
-    options = dict(p=0.3, key=KEY, row=40)
+    options = {"p": 0.3, "key": KEY, "row": 40}
     for arrange in (
         np.ascontiguousarray,
         channels_last if x.ndim > 1 else np.array,
@@ -250,15 +250,15 @@ def test_adam(decoupled, decay, maximize, amsgrad, dtype):
 
 
 def test_bytes_of_an_update_do_not_depend_on_slices():
-    options = dict(
-        lr=0.1,
-        momentum=0.9,
-        dampening=0,
-        weight_decay=0.1,
-        nesterov=True,
-        maximize=False,
-        first=False,
-    )
+    options = {
+        "lr": 0.1,
+        "momentum": 0.9,
+        "dampening": 0,
+        "weight_decay": 0.1,
+        "nesterov": True,
+        "maximize": False,
+        "first": False,
+    }
     g, whole, sliced = values(101, dtype=np.float32), *np.ones((2, 2, 101), np.float32)
     optim.sgd(whole[0], g, whole[1], **options)
     for part in (slice(0, 3), slice(3, 64), slice(64, 101)):
@@ -280,7 +280,7 @@ print(sum(stats.cache_hits.values()), sum(stats.cache_misses.values()))
 
 
 def run(folder, **environment):
-    variables = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    variables = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_DISABLE_JIT": "0", **environment}
     command = [sys.executable, "-B", "-c", PROGRAM]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=folder)
     assert not done.returncode, done.stderr
@@ -288,12 +288,12 @@ def run(folder, **environment):
 
 
 def test_a_second_process_compiles_nothing_and_no_cache_is_no_error(tmp_path):
-    shutil.copytree(ROOT / "kernels", tmp_path / "minidp" / "kernels")
-    for folder in (tmp_path / "minidp" / "kernels").rglob("__pycache__"):
-        shutil.rmtree(folder)
-    environment = dict(NUMBA_CACHE_DIR=str(tmp_path / "cache"), NUMBA_DISABLE_JIT="0")
-    assert run(tmp_path, **environment) == ["0", "1"]
-    assert run(tmp_path, **environment) == ["1", "0"]
-    nowhere = dict(NUMBA_CACHE_DIR="/proc/nowhere", HOME="/proc/nowhere", NUMBA_DISABLE_JIT="0")
-    (tmp_path / "minidp" / "kernels" / "cpu" / "__pycache__").write_text("a file, not a folder")
-    run(tmp_path, **nowhere, XDG_CACHE_HOME="/proc/nowhere")
+    without_caches = shutil.ignore_patterns("__pycache__")
+    kernels = tmp_path / "minidp" / "kernels"
+    shutil.copytree(ROOT / "kernels", kernels, ignore=without_caches)
+    cache = str(tmp_path / "cache")
+    assert run(tmp_path, NUMBA_CACHE_DIR=cache) == ["0", "1"]
+    assert run(tmp_path, NUMBA_CACHE_DIR=cache) == ["1", "0"]
+    (kernels / "cpu" / "__pycache__").write_text("a file, not a folder")
+    nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), "/proc/nowhere")
+    run(tmp_path, **nowhere)

@@ -1,4 +1,4 @@
-"""NVRTC, CUDA's own compiler, takes every .cu file; it needs no GPU. Registers are not spilled to memory."""
+"""NVRTC, CUDA's own compiler, takes every .cu file without spills; it needs no GPU."""
 
 import re
 
@@ -18,9 +18,8 @@ def nvrtc():
     try:
         compiler._NVRTCProgram('extern "C" __global__ void nothing() {}').compile(())
     except Exception as problem:  # CuPy raises several kinds for a library that does not load
-        pytest.skip(
-            f"NVRTC does not run here ({problem}): pip install 'cuda-toolkit[nvrtc,cudart,cccl]==13.*'"
-        )
+        extra = "pip install 'cuda-toolkit[nvrtc,cudart,cccl]==13.*'"
+        pytest.skip(f"NVRTC does not run here ({problem}): {extra}")
 
 
 @pytest.mark.parametrize("name", list(KERNELS))
@@ -32,8 +31,10 @@ def test_nvrtc_compiles_without_spills(name, architecture, capsys):
     assert len(binary[0] if isinstance(binary, tuple) else binary) > 1000
     spills = [int(count) for count in re.findall(r"(\d+) bytes spill stores", log.text)]
     registers = [int(count) for count in re.findall(r"Used (\d+) registers", log.text)]
-    print(f"{name}.cu {architecture}: {len(registers)} kernels, at most {max(registers)} registers, "
-          f"{sum(spills)} bytes spilled")  # fmt: skip
+    print(
+        f"{name}.cu {architecture}: {len(registers)} kernels, at most {max(registers)} "
+        f"registers, {sum(spills)} bytes spilled"
+    )
     assert len(registers) == len(spills) > 0
     assert sum(spills) == 0
 

@@ -58,13 +58,14 @@ def unflat(values, shape, order):
 
 def rows_along(x, dim):
     """x as (rows, shape[dim]), C-contiguous: one row for every place in the other axes."""
-    size = x.shape[dim]
-    lead = math.prod(length for axis, length in enumerate(x.shape) if axis != dim % x.ndim)
-    return ready(np.moveaxis(x, dim, -1)).reshape(lead, size)
+    moved = x if dim in (-1, x.ndim - 1) else np.moveaxis(x, dim, -1)
+    return ready(moved).reshape(math.prod(moved.shape[:-1]), x.shape[dim])
 
 
 def along_rows(rows, shape, dim):
     """The inverse of `rows_along`: a view of logical `shape`."""
+    if dim in (-1, len(shape) - 1):
+        return rows.reshape(shape)
     dim %= len(shape)
-    lead = shape[:dim] + shape[dim + 1 :]
-    return np.moveaxis(rows.reshape(lead + shape[dim : dim + 1]), -1, dim)
+    moved = shape[:dim] + shape[dim + 1 :] + shape[dim : dim + 1]
+    return np.moveaxis(rows.reshape(moved), -1, dim)

@@ -1,4 +1,4 @@
-"""CUDA kernels: .cu text beside the Python that launches it. `emulate` runs the same text on the CPU."""
+"""CUDA kernels: .cu text beside the Python that launches it; `emulate` runs it on the CPU."""
 
 KERNELS = {
     "elementwise": (

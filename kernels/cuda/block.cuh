@@ -9,8 +9,8 @@ struct Max {
 };
 
 // A balanced tree in shared memory: thread t takes cells t and t + half, half = 128, 64 ... 1.
-// blockDim.x is a power of two, at most 256. The order of additions is fixed, so the bytes are too.
-// Costs log2(threads) + 2 barriers and 256 cells of shared memory.
+// blockDim.x is a power of two, at most 256. The order of additions is fixed, so the bytes are
+// too. Costs log2(threads) + 2 barriers and 256 cells of shared memory.
 template <typename Combine, typename T> __device__ T block_reduce(T value) {
     __shared__ T cells[256];
     cells[threadIdx.x] = value;

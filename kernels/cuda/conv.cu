@@ -1,10 +1,11 @@
 // conv.cu: the two rearrangements that turn a convolution into matrix products.
 //
-// im2col: row r = (c, a, b) of `columns` holds, for each output pixel, the input pixel that weight
-// (c, a, b) meets there. Threads: one a column element, output pixels innermost, so writes are whole
-// lines and reads nearly so. Bytes: the input kh kw times from cache, the columns once. No flops.
-// col2im, its adjoint: threads: one an input pixel, which gathers the (a, b) that touched it, always
-// in the same order. No atomics. Flops: kh kw additions a pixel.
+// im2col: row r = (c, a, b) of `columns` holds, for each output pixel, the input pixel that
+// weight (c, a, b) meets there. Threads: one a column element, output pixels innermost, so writes
+// are whole lines and reads nearly so. Bytes: the input kh kw times from cache, the columns once.
+// No flops.
+// col2im, its adjoint: threads: one an input pixel, which gathers the (a, b) that touched it,
+// always in the same order. No atomics. Flops: kh kw additions a pixel.
 // Sizes inside one image are int (32-bit division is much the faster), offsets are 64 bits.
 #include "thread.cuh"
 #include "window.cuh"

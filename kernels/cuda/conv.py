@@ -1,7 +1,7 @@
-"""Convolutions as im2col + matrix product (Chellapilla, Puri, Simard 2006), a product an image and group.
+"""Convolutions as im2col and a matrix product an image and group.
 
-An image's bytes do not depend on the batch: cuBLAS and BLAS see the same product for it. Columns are made for as
-many images at a time as fit in COLUMNS bytes.
+An image's bytes do not depend on the batch: cuBLAS and BLAS see the same product for it. Columns
+are made for as many images at a time as fit in COLUMNS bytes. (Chellapilla, Puri, Simard 2006)
 """
 
 from math import prod
@@ -29,7 +29,10 @@ def column_bytes(x_channels, kernel, out, dtype):
 
 
 def im2col(gpu, kind, x, kernel, out, geometry, *, batched):
-    """Columns (n, c kh kw, o p) of x (n, c, h, w); batched=False: (c kh kw, n, o p), one matrix for all images."""
+    """Columns (n, c kh kw, o p) of x (n, c, h, w).
+
+    batched=False: (c kh kw, n, o p), one matrix for all images.
+    """
     images, channels = x.shape[:2]
     rows, area = channels * kernel[0] * kernel[1], out[0] * out[1]
     shape = (images, rows, area) if batched else (rows, images, area)
@@ -48,7 +51,7 @@ def matrices_of(gpu, w, groups):
 
 
 def conv2d(gpu, x, w, b=None, *, stride, padding, dilation, groups):
-    """y (n, k, o, p) of x (n, c, h, w) and w (k, c / groups, i, j): columns = im2col(x), y = w @ columns."""
+    """y = w @ im2col(x): x (n, c, h, w), w (k, c / groups, i, j), y (n, k, o, p)."""
     kind = suffix(x, w, b)
     if kind is None:
         return NotImplemented
@@ -68,7 +71,7 @@ def conv2d(gpu, x, w, b=None, *, stride, padding, dilation, groups):
 
 
 def conv2d_input(gpu, g, w, *, shape, stride, padding, dilation, groups):
-    """dx of `shape` from the cotangent g (n, k, o, p): columns = transposed w @ g, dx = col2im(columns)."""
+    """dx of `shape` = col2im(transposed w @ g), g (n, k, o, p) the cotangent of y."""
     kind = suffix(g, w)
     if kind is None:
         return NotImplemented
@@ -85,7 +88,7 @@ def conv2d_input(gpu, g, w, *, shape, stride, padding, dilation, groups):
 
 
 def conv2d_weight(gpu, g, x, *, shape, stride, padding, dilation, groups):
-    """dw of `shape` = sum over images of g @ transposed columns: one product a group, over all pixels of all images."""
+    """dw of `shape` = g @ transposed im2col(x): one product a group, all images together."""
     kind = suffix(g, x)
     if kind is None:
         return NotImplemented

@@ -1,8 +1,8 @@
 // dropout.cu: y = x scale where a random word says keep, else 0.
 //
-// Random words are counted, not drawn (Philox 4x32-10: Salmon, Moraes, Dror, Shaw 2011): the word of
-// an element follows from the seed, the step, the draw and the element's row in the *whole* batch, so
-// it is the same however the batch is split.
+// Random words are counted, not drawn (Philox 4x32-10: Salmon, Moraes, Dror, Shaw 2011): the word
+// of an element follows from the seed, the step, the draw and the element's row in the *whole*
+// batch, so it is the same however the batch is split.
 // Threads: one for four neighbouring elements of a row, as one Philox call gives four words.
 // Bytes: x and y once. Flops: one multiplication an element, and about 25 integer operations.
 #include "thread.cuh"

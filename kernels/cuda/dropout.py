@@ -13,7 +13,10 @@ def words(*values):
 
 
 def dropout(gpu, x, *, p, key, row, batch_dim):
-    """x / (1 - p) where kept, else 0. key = (seed, step, draw); row: global number of the first row of batch_dim."""
+    """x / (1 - p) where kept, else 0.
+
+    key = (seed, step, draw); row: the global number of the first row along batch_dim.
+    """
     kind = suffix(x)
     if kind is None:
         return NotImplemented

@@ -1,4 +1,7 @@
-"""Element-wise ops on C-contiguous arrays of one shape and float type, or one array and a scalar; else they decline."""
+"""Element-wise ops on C-contiguous arrays of one shape and float type; one may be a scalar.
+
+They decline everything else: strides, broadcasting, other types.
+"""
 
 import numpy as np
 
@@ -40,7 +43,7 @@ def binary(name):
 
 
 def served(arrays, a, b):
-    """Whether the kernels serve these operands: NumPy's result has the shape and type of the first array."""
+    """Whether the kernels serve these operands: the result is like the first array."""
     if not arrays or suffix(*arrays) is None:
         return False
     same = all(x.shape == arrays[0].shape and x.flags.c_contiguous for x in arrays)
@@ -49,7 +52,7 @@ def served(arrays, a, b):
 
 
 def scalar_fits(x, dtype):
-    """Whether the scalar leaves the array's type as it is: Python numbers do, NumPy's only if of that type."""
+    """Whether the scalar leaves the type as it is: Python numbers do, NumPy's if of that type."""
     return x.dtype == dtype if isinstance(x, np.generic) else isinstance(x, int | float)
 
 

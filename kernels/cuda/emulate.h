@@ -1,9 +1,10 @@
 // emulate.h: a slice of CUDA C++ for g++, so that the text of a .cu file runs on the CPU.
 //
-// Has: thread, block and grid indices, __shared__ (static and dynamic), __syncthreads, __syncwarp, warp
-// shuffles and votes, atomics, a few intrinsics. Has not: textures, cooperative groups, tensor cores,
-// asynchronous copies, warps in lock-step, memory fences that matter. emulate.py rewrites __shared__
-// declarations into calls of `shared` below and adds one MINIDP_EXPORT per kernel.
+// Has: thread, block and grid indices, __shared__ (static and dynamic), __syncthreads,
+// __syncwarp, warp shuffles and votes, atomics, a few intrinsics. Has not: textures, cooperative
+// groups, tensor cores, asynchronous copies, warps in lock-step, memory fences that matter.
+// emulate.py rewrites __shared__ declarations into calls of `shared` below and adds one
+// MINIDP_EXPORT per kernel.
 #pragma once
 #include <cmath>
 #include <utility>
@@ -32,10 +33,11 @@ namespace emulated {
 template <typename T, int number> T &shared(const char *file, int line) {
     static const char tag = 0;                         // one a declaration and type
     for (unsigned i = 0; i < here->array_count; ++i)
-        if (here->arrays[i].tag == &tag) return *(T *)(here->memory->shared + here->arrays[i].offset);
+        if (here->arrays[i].tag == &tag)
+            return *(T *)(here->memory->shared + here->arrays[i].offset);
     size_t offset = (here->shared_bytes + 15) / 16 * 16;
     if (sizeof(T) > STATIC_SHARED || offset + sizeof(T) > SHARED || here->array_count == 32) {
-        fail("%s:%d: __shared__ array of %zu bytes: a kernel has %zu bytes of static shared memory",
+        fail("%s:%d: __shared__ array of %zu bytes: a kernel has %zu bytes of static memory",
              file, line, sizeof(T), STATIC_SHARED);
         stop();
     }
@@ -101,8 +103,10 @@ inline const char *refuse(const unsigned *grid, const unsigned *block, size_t by
     uint64_t threads = uint64_t(block[0]) * block[1] * block[2];
     if (threads == 0 || threads > THREADS || block[2] > 64)
         return "invalid configuration: a block has 1 to 1024 threads, at most 64 in z";
-    if (bytes > SHARED) return "invalid configuration: a block has at most 227 KiB of shared memory";
-    if (!grid[0] || !grid[1] || !grid[2]) return "invalid configuration: a grid has at least one block";
+    if (bytes > SHARED)
+        return "invalid configuration: a block has at most 227 KiB of shared memory";
+    if (!grid[0] || !grid[1] || !grid[2])
+        return "invalid configuration: a grid has at least one block";
     if (grid[0] >> 31 || grid[1] > 65535 || grid[2] > 65535)
         return "invalid configuration: a grid has at most 2**31 - 1, 65535, 65535 blocks";
     return nullptr;
@@ -126,7 +130,8 @@ inline const char *launch(void (*body)(void **), void (*run_plain)(), const unsi
 }
 } // namespace emulated
 
-// g++ -fsanitize=bounds calls this where an index is outside its array; data starts with file, line.
+// g++ -fsanitize=bounds calls this where an index is outside its array; data starts with file,
+// line.
 extern "C" __attribute__((visibility("hidden")))
 void __ubsan_handle_out_of_bounds(void *data, void *index) {
     struct Source { const char *file; unsigned line, column; } *source = (Source *)data;
@@ -152,8 +157,12 @@ inline void __threadfence_block() {}
 // Fibers of one launch never run at the same moment: plain reads and writes are atomic enough.
 template <typename T> T atomicExch(T *at, T value) { T old = *at; *at = value; return old; }
 template <typename T> T atomicAdd(T *at, T value) { return atomicExch(at, T(*at + value)); }
-template <typename T> T atomicMax(T *at, T value) { return atomicExch(at, value > *at ? value : *at); }
-template <typename T> T atomicMin(T *at, T value) { return atomicExch(at, value < *at ? value : *at); }
+template <typename T> T atomicMax(T *at, T value) {
+    return atomicExch(at, value > *at ? value : *at);
+}
+template <typename T> T atomicMin(T *at, T value) {
+    return atomicExch(at, value < *at ? value : *at);
+}
 template <typename T> T atomicCAS(T *at, T expected, T value) {
     return atomicExch(at, *at == expected ? value : *at);
 }

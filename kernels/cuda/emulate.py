@@ -1,7 +1,8 @@
-"""Run CUDA text on the CPU: `Module(text, name).get_function(kernel)(grid, block, arguments)`, as CuPy's RawModule.
+"""Run CUDA text on the CPU, called as CuPy's RawModule is.
 
-The text is compiled by g++ ($CXX, else g++) with emulate.h in front, once: the result is cached by content. Kernels
-whose threads never wait for each other run as a plain loop over threads, the others as fibers, one a thread.
+`Module(text, name).get_function(kernel)(grid, block, arguments)`. The text is compiled by $CXX or
+g++, with emulate.h in front, once: the result is cached by content. Kernels whose threads never
+wait for each other run as a plain loop over threads, the others as fibers, one a thread.
 Arithmetic is IEEE without contraction to FMA, so last bits may differ from a GPU's.
 """
 
@@ -24,7 +25,7 @@ STATIC_SHARED = re.compile(r"(?<!extern )__shared__\s+([\w ]+?)\s+(\w+)\s*((?:\[
 DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
 COMPILE = (
     *("-std=c++20", "-O2", "-fPIC", "-w", "-fno-strict-aliasing", "-ffp-contract=off"),
-    "-fsanitize=bounds",  # indices of shared arrays; the handler is in emulate.h, libubsan is not needed
+    "-fsanitize=bounds",  # indices of shared arrays; emulate.h has the handler: no libubsan
 )
 
 
@@ -33,7 +34,7 @@ class EmulatorError(RuntimeError):
 
 
 def cache_folder():
-    """$MINIDP_CACHE, $XDG_CACHE_HOME/minidp or ~/.cache/minidp; a fresh temporary folder if that is not writable."""
+    """$MINIDP_CACHE, $XDG_CACHE_HOME/minidp or ~/.cache/minidp; a temporary one if not writable."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = Path(os.environ.get("MINIDP_CACHE") or Path(base, "minidp")) / "emulated"
     try:
@@ -57,7 +58,7 @@ def compiler():
 
 
 def compile_step(command, text, name):
-    """Run one compiler command with `text` as its input; EmulatorError with the first error's file and line."""
+    """Run a compiler on `text`; EmulatorError begins with the first error's file and line."""
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if "error:" in line]
@@ -67,7 +68,7 @@ def compile_step(command, text, name):
 
 
 def shared_to_calls(text, name):
-    """Rewrite `__shared__ T x[n];` to a reference into this launch's arena, and `extern __shared__` to its start."""
+    """Make `__shared__ T x[n];` a reference into the launch's arena, `extern` its start."""
     text = DYNAMIC_SHARED.sub(r"\1 *\2 = (\1 *)emulated::here->memory->shared;", text)
     numbers = iter(range(10**6))
 
@@ -86,11 +87,9 @@ def shared_to_calls(text, name):
 
 
 def build(text, name, target):
-    """Compile CUDA text to the shared library `target`; it is renamed into place, so two builders do not collide."""
-    cxx = compiler()
-    plain = compile_step(
-        [cxx, "-E", "-x", "c++", "-std=c++20", "-"], f'#line 1 "{name}"\n{text}', name
-    )
+    """Compile CUDA text to `target`; renamed into place, so two builders do not collide."""
+    cxx, marked = compiler(), f'#line 1 "{name}"\n{text}'
+    plain = compile_step([cxx, "-E", "-x", "c++", "-std=c++20", "-"], marked, name)
     declared, waiting = signature.kernels(plain), signature.waiting(plain)
     if not declared:
         raise EmulatorError(f'{name} holds no kernel: write extern "C" __global__ void name(...)')
@@ -112,7 +111,7 @@ def build(text, name, target):
 
 
 def library(text, name):
-    """The path of the compiled library of this text, from the cache if it was ever compiled with these tools."""
+    """The path of this text's compiled library, from the cache if these tools ever compiled it."""
     tools = [platform.machine(), os.environ.get("CXX", "g++"), COMPILE, name, text]
     tools += [
         (HERE / part).read_text()
@@ -125,7 +124,7 @@ def library(text, name):
 
 
 class Kernel:
-    """A compiled kernel. seed != 0 runs the threads of a block in a shuffled order; plain: no fibers."""
+    """A compiled kernel. seed other than 0: threads in a shuffled order; plain: no fibers."""
 
     def __init__(self, function, name, parameters, seed, plain):
         function.restype = ctypes.c_char_p
@@ -135,7 +134,7 @@ class Kernel:
         self.seed, self.plain = seed, plain
 
     def __call__(self, grid, block, args, shared_mem=0):
-        """Run all blocks, without the GIL; EmulatorError says file and line of what CUDA would leave undefined."""
+        """Run all blocks, without the GIL; EmulatorError says where CUDA would be undefined."""
         try:
             signature.check(self.name, self.parameters, args)
         except TypeError as problem:
@@ -150,7 +149,7 @@ class Kernel:
 
 
 def addressed(one, value):
-    """A NumPy array that holds the argument's bytes: the value itself, or the address of an array's first element."""
+    """A NumPy array that holds the argument's bytes: the value, or an array's address."""
     if one.pointer and isinstance(value, np.ndarray):
         return np.array(value.ctypes.data if value.size else 0, np.uintp)
     return np.array(value)
@@ -165,7 +164,7 @@ def three(sizes):
 
 
 class Module:
-    """The kernels of one CUDA text. fibers=True also runs those as fibers that need none (to test the shim)."""
+    """The kernels of one CUDA text. fibers=True also runs those as fibers that need none."""
 
     def __init__(self, code, name="kernels.cu", *, seed=0, fibers=False):
         self.path, self.name, self.seed, self.fibers = library(code, name), name, seed, fibers

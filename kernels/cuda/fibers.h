@@ -1,9 +1,9 @@
 // fibers.h: the threads of a CUDA block as fibers: many stacks, one CPU thread.
 //
-// A fiber runs until it meets a barrier, a warp collective or its end, then hands the CPU back to the
-// scheduler below by changing the stack pointer (about ten instructions). When every fiber waits at the
-// same barrier, all are set running again. Blocks run one after the other. All state belongs to the
-// CPU thread that launched, so several Python threads may launch at once.
+// A fiber runs until it meets a barrier, a warp collective or its end, then hands the CPU back to
+// the scheduler below by changing the stack pointer (about ten instructions). When every fiber
+// waits at the same barrier, all are set running again. Blocks run one after the other. All state
+// belongs to the CPU thread that launched, so several Python threads may launch at once.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -43,7 +43,7 @@ asm(".pushsection .text\n.globl minidp_switch\n.hidden minidp_switch\n"
 #endif
 
 enum State : uint8_t { RUNNING, AT_BLOCK, AT_WARP, RETURNED };
-struct Place { const char *file; int line, number; };  // of a barrier; number: two on one line differ
+struct Place { const char *file; int line, number; };  // of a barrier; two on one line differ
 inline bool same(Place a, Place b) { return a.line == b.line && a.number == b.number; }
 
 struct Fiber {
@@ -65,7 +65,7 @@ inline Memory &memory() {
     return *owner.memory;
 }
 
-struct Stop {};                                        // thrown where no fiber can be left standing
+struct Stop {};                                       // thrown where no fiber can be left standing
 struct Array { const void *tag; size_t offset; };      // a __shared__ declaration and its place
 struct Launch {
     dim3 grid, block; uint3 block_index; unsigned threads;
@@ -89,7 +89,7 @@ inline void leave() { minidp_switch(&here->fiber->stack_pointer, here->scheduler
 }
 inline void enter() { here->body(here->arguments); stop(); }
 
-inline void prepare(unsigned number) {                 // a fiber whose first switch lands in enter()
+inline void prepare(unsigned number) {               // a fiber whose first switch lands in enter()
     Fiber &fiber = here->memory->fibers[number];
     dim3 size = here->block;
     fiber.state = RUNNING; fiber.lane = number % WARP; fiber.warp = number / WARP;
@@ -104,7 +104,7 @@ inline void prepare(unsigned number) {                 // a fiber whose first sw
     fiber.stack_pointer = top;
 }
 
-inline uint64_t random_number() {                      // xorshift (Marsaglia 2003); seed 0: never called
+inline uint64_t random_number() {                      // xorshift (Marsaglia 2003); seed not 0
     uint64_t &s = here->seed;
     s ^= s << 13; s ^= s >> 7; s ^= s << 17;
     return s;
@@ -134,7 +134,7 @@ inline unsigned count(State state) {
     return total;
 }
 
-// A warp collective completes when every lane that its mask names and that has not returned is there.
+// A warp collective completes when every lane that its mask names is there or has returned.
 inline bool release_warp(Fiber *lanes, unsigned lane_count) {
     unsigned arrived = 0, live = 0; bool released = false;
     for (unsigned i = 0; i < lane_count; ++i) {
@@ -147,7 +147,8 @@ inline bool release_warp(Fiber *lanes, unsigned lane_count) {
             if (!(lanes[i].mask & arrived & (1u << j))) continue;
             if (!same(lanes[i].place, lanes[j].place))
                 fail("%s:%d: lane %u of warp %u is at this warp collective, lane %u at line %d",
-                     lanes[i].place.file, lanes[i].place.line, i, lanes[i].warp, j, lanes[j].place.line);
+                     lanes[i].place.file, lanes[i].place.line, i, lanes[i].warp, j,
+                     lanes[j].place.line);
             lanes[j].state = RUNNING;
         }
         released = true;
@@ -170,7 +171,8 @@ inline void release_block(unsigned returned) {
         if (fibers[i].state != AT_BLOCK) continue;
         if (!first) first = &fibers[i];
         if (!same(first->place, fibers[i].place))
-            fail("%s:%d: block (%u,%u,%u): divergent __syncthreads: thread %u is here, thread %u at %s:%d",
+            fail("%s:%d: block (%u,%u,%u): divergent __syncthreads: "
+                 "thread %u is here, thread %u at %s:%d",
                  first->place.file, first->place.line, b.x, b.y, b.z, unsigned(first - fibers), i,
                  fibers[i].place.file, fibers[i].place.line);
     }
@@ -191,15 +193,18 @@ inline void run_fibers() {                             // one block
         if (released) continue;
         if (waiting && waiting + returned == here->threads) release_block(returned);
         else if (!moved)
-            fail("block (%u,%u,%u): deadlock: %u threads wait at __syncthreads, %u at a warp collective",
-                 here->block_index.x, here->block_index.y, here->block_index.z, waiting, count(AT_WARP));
+            fail("block (%u,%u,%u): deadlock: "
+                 "%u threads wait at __syncthreads, %u at a warp collective",
+                 here->block_index.x, here->block_index.y, here->block_index.z, waiting,
+                 count(AT_WARP));
     }
 }
 
 inline void wait(State state, Place place, unsigned mask) {
     Fiber *fiber = here->fiber;
     if (here->plain) {
-        fail("%s:%d: this kernel synchronises, but was run as a plain loop", place.file, place.line);
+        fail("%s:%d: this kernel synchronises, but was run as a plain loop", place.file,
+             place.line);
         stop();
     }
     fiber->place = place; fiber->mask = mask; fiber->state = state;

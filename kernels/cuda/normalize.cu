@@ -1,7 +1,7 @@
 // normalize.cu: y = (x - mean) / sqrt(var + eps) * weight + bias, numbers of one channel alike.
 //
-// Threads: one an element of x (n, c, space). Bytes: x and y once, the channel's four numbers from
-// cache. Flops: about 5 an element and one square root; memory sets the speed.
+// Threads: one an element of x (n, c, space). Bytes: x and y once, the channel's four numbers
+// from cache. Flops: about 5 an element and one square root; memory sets the speed.
 #include "thread.cuh"
 
 template <typename T>

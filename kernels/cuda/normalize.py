@@ -6,7 +6,10 @@ from .runtime import suffix
 
 
 def batch_norm(gpu, x, mean, var, weight, bias, *, eps):
-    """(x - mean) / sqrt(var + eps) * weight + bias for x (n, c, ...) and the others (c,); weight, bias may be None."""
+    """(x - mean) / sqrt(var + eps) * weight + bias.
+
+    x (n, c, ...), the others (c,); weight and bias may be None.
+    """
     kind = suffix(x, mean, var, weight, bias)
     if kind is None or x.ndim < 2:
         return NotImplemented

@@ -1,8 +1,9 @@
 // optim.cu: one step of SGD or Adam on flat parameters, in place.
 //
-// Threads: one a parameter; each reads and writes nothing of its neighbours, so bytes do not depend
-// on how a bucket is cut. Bytes: SGD with momentum 5 numbers a parameter (read p g m, write p m),
-// Adam 7. Flops: 4 to 15; memory sets the speed. A null array: the method does not use it.
+// Threads: one a parameter; each reads and writes nothing of its neighbours, so bytes do not
+// depend on how a bucket is cut. Bytes: SGD with momentum 5 numbers a parameter (read p g m,
+// write p m), Adam 7. Flops: 4 to 15; memory sets the speed. A null array: the method does not
+// use it.
 #include "thread.cuh"
 
 template <typename T>
@@ -20,7 +21,8 @@ __device__ void sgd(T *p, const T *g, T *m, long long count, T lr, T momentum, T
     p[i] -= lr * step;
 }
 
-// Kingma & Ba 2015; decay of the weights themselves: Loshchilov & Hutter 2019; vmax: Reddi et al. 2018.
+// Kingma & Ba 2015; shrink (decay of the weights themselves): Loshchilov & Hutter 2019; vmax:
+// Reddi, Kale & Kumar 2018.
 // rate = lr / (1 - beta1^t), root = sqrt(1 - beta2^t), from the host.
 template <typename T>
 __device__ void adam(T *p, const T *g, T *m, T *v, T *vmax, long long count, T rate, T root,

@@ -1,17 +1,17 @@
-"""Optimiser steps on parameters of one shape and type, in place, with PyTorch's formulas. They return p."""
+"""Optimiser steps in place, with PyTorch's formulas, on arrays of one shape. They return p."""
 
 from .runtime import int32, suffix
 
 
 def served(p, *arrays):
-    """The kernels' suffix if all arrays share p's type and shape and are C-contiguous (they are written), else None."""
+    """The kernels' suffix if all are like p and C-contiguous (they are written), else None."""
     present = [x for x in (p, *arrays) if x is not None]
     same = all(x.shape == p.shape and x.flags.c_contiguous for x in present)
     return suffix(*present) if same else None
 
 
 def sgd(gpu, p, g, m, *, lr, momentum, dampening, weight_decay, nesterov, maximize, first):
-    """m = momentum m + (1 - dampening) (g + weight_decay p), or g's part alone if first; p -= lr m."""
+    """m = momentum m + (1 - dampening) (g + weight_decay p), undamped if first; p -= lr m."""
     g = gpu.contiguous(g)
     kind = served(p, g, m)
     if kind is None:
@@ -40,7 +40,10 @@ def adam(
     amsgrad,
     step,
 ):
-    """p -= lr m' / (sqrt(v') + eps), m' and v' the running means without bias; decoupled: AdamW. step counts from 1."""
+    """p -= lr m' / (sqrt(v') + eps), m' and v' the running means without bias.
+
+    decoupled: AdamW; step counts from 1.
+    """
     g, vmax = gpu.contiguous(g), vmax if amsgrad else None
     kind = served(p, g, m, v, vmax)
     if kind is None:

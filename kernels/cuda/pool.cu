@@ -1,9 +1,9 @@
 // pool.cu: max and average pooling, forward, cotangent of the input, and the adjoint of that.
 //
-// Threads: forward kernels one an output (reads its window, mostly from cache), cotangent kernels one
-// an input pixel: it looks at each window that covers it, always in the same order, so overlapping
-// windows need no atomics and the bytes are fixed. Bytes: input, output and index once.
-// Flops: kh kw comparisons or additions an element; memory sets the speed.
+// Threads: forward kernels one an output (reads its window, mostly from cache), cotangent kernels
+// one an input pixel: it looks at each window that covers it, always in the same order, so
+// overlapping windows need no atomics and the bytes are fixed. Bytes: input, output and index
+// once. Flops: kh kw comparisons or additions an element; memory sets the speed.
 #include "thread.cuh"
 #include "window.cuh"
 
@@ -42,7 +42,8 @@ __device__ void max_pool2d(const T *x, T *y, Index *index, long long count, Wind
 }
 
 template <typename T, typename Index>
-__device__ void max_pool2d_input(const T *g, const Index *index, T *dx, long long count, Window s) {
+__device__ void max_pool2d_input(const T *g, const Index *index, T *dx, long long count,
+                                 Window s) {
     long long i = thread_number();
     if (i >= count) return;
     Position at(i, s.height, s.width);
@@ -62,7 +63,8 @@ __device__ void max_pool2d_input(const T *g, const Index *index, T *dx, long lon
 }
 
 template <typename T, typename Index>
-__device__ void max_pool2d_gather(const T *x, const Index *index, T *y, long long count, Window s) {
+__device__ void max_pool2d_gather(const T *x, const Index *index, T *y, long long count,
+                                  Window s) {
     long long i = thread_number();
     if (i >= count) return;
     Position at(i, s.out_height, s.out_width);
@@ -109,7 +111,8 @@ __device__ void avg_pool2d_input(const T *g, T *dx, long long count, int with_pa
     Position at(i, s.height, s.width);
     g += at.plane * s.out_height * s.out_width;
     int h = at.row + s.pad_h, w = at.column + s.pad_w;
-    int first_o = max(0, (h - s.kernel_h + s.stride_h) / s.stride_h);  // first with o stride + kernel > h
+    // the first windows that reach this pixel: o stride + kernel > h
+    int first_o = max(0, (h - s.kernel_h + s.stride_h) / s.stride_h);
     int first_p = max(0, (w - s.kernel_w + s.stride_w) / s.stride_w);
     T total = 0;
     for (int o = first_o; o < s.out_height && o * s.stride_h <= h; ++o)

@@ -1,4 +1,7 @@
-"""Max and average pooling over (n, c, h, w). `index` is the offset a kw + b of the maximum in its window."""
+"""Max and average pooling over (n, c, h, w).
+
+`index` is the offset a kw + b of the maximum in its window.
+"""
 
 from .runtime import int32, suffix
 
@@ -40,7 +43,7 @@ def max_pool2d_input(gpu, g, index, *, shape, kernel, stride, padding, dilation)
 
 
 def max_pool2d_gather(gpu, h, index, *, kernel, stride, padding, dilation):
-    """Values of h (n, c, h, w) at the chosen places, in index's shape: the adjoint of max_pool2d_input."""
+    """Values of h (n, c, h, w) at the chosen places: the adjoint of max_pool2d_input."""
     kind = max_suffix(h, kernel)
     if kind is None or index.dtype != index_type(kernel):
         return NotImplemented
@@ -51,7 +54,7 @@ def max_pool2d_gather(gpu, h, index, *, kernel, stride, padding, dilation):
 
 
 def avg_pool2d(gpu, x, *, kernel, stride, padding, size, count_include_pad):
-    """Means of windows, (n, c, *size); padding counts as zeros if count_include_pad, else not at all."""
+    """Means of windows, (n, c, *size); padding counts as zeros or, else, not at all."""
     kind = suffix(x)
     if kind is None:
         return NotImplemented

@@ -1,8 +1,8 @@
 // reduce.cu: sums over the rows of a (rows, length) array, in a fixed order.
 //
-// sum_chunks: one block a chunk of 4096 values of a row. Thread t adds values t, t + blockDim ... (a
-// warp reads whole lines), then the block adds its threads in a tree. A long row leaves several
-// chunks, which are summed by the same kernel again. No atomics: the order never changes.
+// sum_chunks: one block a chunk of 4096 values of a row. Thread t adds values t, t + blockDim ...
+// (a warp reads whole lines), then the block adds its threads in a tree. A long row leaves
+// several chunks, which are summed by the same kernel again. No atomics: the order never changes.
 // sum_short_rows: one thread a row of up to 32 values, first to last.
 // Bytes: each value once. Flops: one a value; memory sets the speed.
 #include "block.cuh"

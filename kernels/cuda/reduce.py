@@ -1,4 +1,4 @@
-"""Sums over any dimensions, deterministic: the order of additions depends on the length of the sum alone."""
+"""Sums over any dimensions; the order of additions depends on the length of the sum alone."""
 
 from math import prod
 
@@ -9,7 +9,7 @@ SHORT = 32  # rows up to this length are added by one thread
 
 
 def sum(gpu, x, *, dim, keepdim):
-    """The sum of x over the dimensions in `dim` (None: all); the summed ones stay with size 1 if keepdim."""
+    """The sum of x over the dimensions in `dim` (None: all); keepdim: they stay, of size 1."""
     kind = suffix(x)
     if kind is None:
         return NotImplemented
@@ -23,7 +23,7 @@ def sum(gpu, x, *, dim, keepdim):
 
 
 def sum_rows(gpu, kind, x):
-    """(rows, length) -> (rows,): short rows at once, long ones chunk by chunk until one value is left."""
+    """(rows, length) -> (rows,): long rows chunk by chunk until one value is left."""
     rows, length = x.shape
     if length <= SHORT:
         y = gpu.empty((rows,), x.dtype)

@@ -1,4 +1,4 @@
-"""What a launcher needs from a GPU, real or emulated: arrays, and kernels by the name of their .cu file."""
+"""What a launcher needs from a GPU, real or emulated: arrays, and kernels by name."""
 
 import re
 import threading
@@ -14,7 +14,7 @@ THREADS = 256  # a block's, where nothing speaks for another number
 
 @cache
 def source(name):
-    """The text of NAME.cu with its .cuh files put in, as NVRTC and the emulator take it; lines keep their numbers."""
+    """The text of NAME.cu with its .cuh files put in; lines keep their files and numbers."""
     lines = []
     for number, line in enumerate((HERE / f"{name}.cu").read_text().splitlines(), 1):
         include = INCLUDE.match(line)
@@ -27,7 +27,7 @@ def source(name):
 
 
 def argument(value):
-    """A launch argument with its C type: None is the null pointer, an int is `long long`, arrays and scalars stay."""
+    """A launch argument with its C type: None is the null pointer, an int is `long long`."""
     if value is None:
         return np.uintp(0)
     if isinstance(value, float):  # float32 or float64? numpy.float64 is a float too, and says so
@@ -39,9 +39,9 @@ def argument(value):
 
 
 class Gpu:
-    """Arrays from `xp` and kernels from `compile_module(text, file name)`, which returns a RawModule's like.
+    """Arrays from `xp`, kernels from `compile_module(text, file name)`, which is like RawModule.
 
-    A launcher takes one as its first argument: `def relu(gpu, x): y = gpu.empty(...); gpu.launch(...); return y`.
+    A launcher takes one first: `def relu(gpu, x): y = gpu.empty(...); gpu.launch(...); return y`.
     """
 
     def __init__(self, xp, compile_module):
@@ -57,7 +57,7 @@ class Gpu:
         return self.xp.zeros(shape, dtype)
 
     def contiguous(self, x):
-        """x itself if its elements lie in C order without gaps, else a copy: kernels know no strides."""
+        """x if its elements lie in C order without gaps, else a copy: kernels know no strides."""
         return self.xp.ascontiguousarray(x)
 
     def kernel(self, file, name):
@@ -72,16 +72,17 @@ class Gpu:
         return found
 
     def launch(self, file, name, grid, block, args, shared=0):
-        """Run `minidp_NAME` of FILE.cu on grid blocks of block threads (an int or up to three); no blocks: do nothing.
+        """Run `minidp_NAME` of FILE.cu; no blocks: do nothing.
 
-        shared: dynamic shared memory in bytes.
+        grid: blocks, block: threads in each (an int or up to three); shared: bytes of dynamic
+        shared memory.
         """
         grid, block = (size if isinstance(size, tuple) else (size,) for size in (grid, block))
         if 0 not in grid:
             self.kernel(file, name)(grid, block, tuple(map(argument, args)), shared_mem=shared)
 
     def launch_each(self, file, name, count, args):
-        """Run a kernel with one thread for each of `count` elements (64-bit; the kernel checks the last block)."""
+        """Run a kernel with a thread for each of `count` elements; it checks the last block."""
         self.launch(file, name, blocks(count), THREADS, args)
 
 
@@ -91,16 +92,16 @@ def blocks(count, threads=THREADS):
 
 
 def threads_for(length, most=THREADS):
-    """Threads for a tree over `length` values: a power of two from 32 to `most`; depends on nothing but the length."""
+    """Threads for a tree over `length` values: a power of two from 32 to `most`."""
     return min(most, max(32, 1 << max(length - 1, 0).bit_length()))
 
 
 def suffix(*arrays):
-    """ "f32" or "f64" if all arrays (None aside) are of that one type, else None: no kernel serves them."""
+    """The ending of the kernels for these arrays (None aside), f32 or f64; None: no kernel."""
     types = {array.dtype.name for array in arrays if array is not None}
     return {"float32": "f32", "float64": "f64"}.get(types.pop()) if len(types) == 1 else None
 
 
 def int32(*values):
-    """Values passed as C `int`: sizes inside one image, where 32-bit division is much the faster."""
+    """Values passed as C `int`: sizes inside one image, as 32-bit division is faster."""
     return [np.int32(value) for value in values]

@@ -1,7 +1,7 @@
-"""What the text of a .cu file says about its kernels: names, parameters, whether their threads wait for each other.
+"""What the text of a .cu file says about its kernels: names, parameters, whether threads wait.
 
-It works on preprocessed text (`g++ -E`): no comments, no macros. It is a reader for the plain C++ that these
-files are written in, not a parser of C++.
+It reads preprocessed text (`g++ -E`): no comments, no macros; the plain C++ that these files are
+written in, not all of C++.
 """
 
 import re
@@ -15,8 +15,9 @@ KERNEL = re.compile(
 FUNCTION = re.compile(r"\b(\w+)\s*\(([^(){};]*)\)\s*(?:const\s*)?\{")
 WAITS = re.compile(r"\b(__syncthreads|__syncwarp|__shfl\w*|__ballot_sync|__any_sync|__all_sync)\b")
 TYPES = {
-    "float": np.float32, "double": np.float64, "bool": np.bool_, "int": np.int32, "unsigned": np.uint32,
-    "unsigned int": np.uint32, "long long": np.int64, "unsigned long long": np.uint64, "unsigned char": np.uint8,
+    "float": np.float32, "double": np.float64, "bool": np.bool_, "unsigned char": np.uint8,
+    "int": np.int32, "unsigned": np.uint32, "unsigned int": np.uint32,
+    "long long": np.int64, "unsigned long long": np.uint64,
 }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def bodies(text):
 
 
 def waiting(text):
-    """Names of the functions whose threads may wait for each other: by a barrier or a warp collective, or through a call."""
+    """Names of the functions that may meet a barrier or warp collective, also through a call."""
     body = bodies(text)
     names = {name for name in body if WAITS.search(body[name])}
     while True:
@@ -87,8 +88,9 @@ def waiting(text):
 def check(kernel, declared, arguments):
     """Raise TypeError unless `arguments` are what the kernel's parameters ask for.
 
-    A pointer takes a C-contiguous array of its type or a null pointer (numpy.uintp(0)); a value takes a NumPy
-    scalar of exactly its type. CUDA checks none of this: a wrong type is read as other numbers.
+    A pointer takes a C-contiguous array of its type or a null pointer (numpy.uintp(0)); a value
+    takes a NumPy scalar of exactly its type. CUDA checks none of this: a wrong type is read as
+    other numbers.
     """
     if len(declared) != len(arguments):
         names = ", ".join(map(str, declared))
@@ -110,7 +112,7 @@ def pointer_problem(one, value):
     if value.dtype != one.dtype:
         return f"was given an array of {value.dtype}"
     if not value.flags.c_contiguous:
-        return f"was given an array of shape {value.shape} that is not C-contiguous: use gpu.contiguous"
+        return f"was given an array {value.shape} that is not C-contiguous: use gpu.contiguous"
     return None
 
 

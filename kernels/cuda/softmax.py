@@ -35,13 +35,13 @@ softmax, log_softmax = softmax_kernel("softmax"), softmax_kernel("log_softmax")
 
 
 def check_targets(gpu, target, classes, ignore_index):
-    """ValueError if a target is no class and not ignored. One small copy to the host: it waits for the device."""
+    """ValueError if a target is no class and not ignored; to know, the host waits for the GPU."""
     bad = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if gpu.xp.any(bad):
         value = int(target[bad].reshape(-1)[0])
         raise ValueError(
             f"cross_entropy: target {value} is not a class: targets go from 0 to {classes - 1} "
-            f"(or ignore_index = {ignore_index}): correct the labels, or give the model more outputs"
+            f"(or ignore_index = {ignore_index}): correct the labels or add outputs to the model"
         )
 
 
@@ -51,7 +51,7 @@ def integers(gpu, target):
 
 
 def cross_entropy(gpu, x, target, *, ignore_index):
-    """logsumexp(x) - x[target] for logits x (n, c, ...), targets (n, ...); 0 where target == ignore_index."""
+    """logsumexp(x) - x[target], 0 where ignored: logits x (n, c, ...), targets (n, ...)."""
     kind = suffix(x)
     if kind is None or x.ndim < 2 or target.dtype.kind not in "iu":
         return NotImplemented

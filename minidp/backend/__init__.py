@@ -7,6 +7,7 @@ its own body on the array module.
 from __future__ import annotations
 
 import importlib
+
 from minidp.backend.base import Backend
 from minidp.backend.cpu import CpuBackend
 from minidp.errors import DeviceError
@@ -14,7 +15,7 @@ from minidp.types import Array
 
 CPU = CpuBackend()
 _loaded: dict[str, Backend] = {"cpu": CPU}
-_by_array: dict[type, Backend] = {kind: CPU for kind in CPU.array_types}
+_by_array: dict[type, Backend] = dict.fromkeys(CPU.array_types, CPU)
 _MODULES = {"cuda": ("minidp.backend.cuda", "CudaBackend"),
             "emu": ("minidp.backend.emulated", "EmulatedBackend")}  # fmt: skip
 

@@ -46,6 +46,10 @@ class Backend(ABC):
     def count(self) -> int:
         """How many devices there are; 0 means that the backend cannot be used here."""
 
+    def problem(self, index: int = 0) -> str | None:
+        """Why device ``index`` cannot be used and what to do, in one line; None when it can."""
+        return None
+
     def activate(self, index: int) -> AbstractContextManager[Any]:
         """Make device ``index`` this thread's current one for a ``with`` block."""
         return nullcontext()

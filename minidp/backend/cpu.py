@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,13 @@ class CpuBackend(Backend):
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """Let BLAS use ``count`` threads for a ``with`` block; the number belongs to the process."""
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[Any] = threadpool_limits(limits=count, user_api="blas")
+    limits: AbstractContextManager[Any] = _controller().limit(limits=count, user_api="blas")
     return limits
+
+
+@cache
+def _controller() -> Any:
+    """Knows the BLAS libraries of this process; looking for them takes milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

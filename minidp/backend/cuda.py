@@ -105,6 +105,12 @@ class CudaBackend(GpuBackend):
             return int(self._cupy.cuda.runtime.getDeviceCount())
         return 0 if missing() else driver_count()[0]
 
+    def problem(self, index: int = 0) -> str | None:
+        absent = None if self._cupy is not None else missing()
+        if absent is None and not 0 <= index < self.count():
+            absent = f"cuda:{index}: this machine has {self.count()} GPU(s), counted from 0"
+        return absent
+
     def activate(self, index: int) -> AbstractContextManager[Any]:
         devices: AbstractContextManager[Any] = self.xp.cuda.Device(index)
         if not 0 <= index < self.count():

@@ -18,8 +18,11 @@ from minidp.types import Array, Shape
 Pair = tuple[int, int]
 
 
+def _check(x: Shape, w: Shape, b: Shape | None = None, **constants: Any) -> None:
+    output_size("conv2d", x, w, **constants)
 
-@op("n c h w, k d i j, k -> n k o p",
+
+@op("n c h w, k d i j, k -> n k o p", check=_check,
     x=lambda g, w, x_shape, stride, padding, dilation, groups: conv2d_input(
         g, w, x_shape, stride, padding, dilation, groups),
     w=lambda g, x, w_shape, stride, padding, dilation, groups: conv2d_weight(

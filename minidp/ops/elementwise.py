@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minidp.op import op
+from minidp.promotion import result_type
 from minidp.tensor import Tensor, method
 from minidp.types import Array, DType, as_dtype
 
@@ -170,7 +171,9 @@ def larger_share(a: Any, b: Any) -> Any:
     b=lambda g, condition: where(condition, 0.0, g))  # fmt: skip
 def where(xp: Any, condition: Array, a: Array, b: Array) -> Array:
     """a where the condition holds, else b."""
-    return xp.where(condition, a, b)
+    y = xp.where(condition, a, b)
+    numbers = not hasattr(a, "dtype") and not hasattr(b, "dtype")
+    return y.astype(result_type([a, b])) if numbers and hasattr(condition, "dtype") else y
 
 
 @op("... -> ...", x=lambda g: g)

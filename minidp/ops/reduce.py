@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.errors import ShapeError
 from minidp.op import op
 from minidp.ops.elementwise import cast, sqrt, square
 from minidp.ops.layout import expand, reshape, unsqueeze_all
@@ -89,7 +90,7 @@ def _axis(name: str, x: Array, dim: Any) -> int | None:
 def _nonempty(name: str, x: Array, dim: Any) -> tuple[int, ...]:
     axes = axes_of(name, dim, x.ndim)
     if x.size == 0 and (not axes or 0 in [x.shape[axis] for axis in axes]):
-        raise ValueError(f"{name}(shape {x.shape}, dim={dim}): nothing to choose from")
+        raise ShapeError(f"{name}(shape {x.shape}, dim={dim}): nothing to choose from")
     return axes
 
 

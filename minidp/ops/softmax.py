@@ -8,10 +8,11 @@ from minidp.op import op
 from minidp.ops.elementwise import exp, full_like, where
 from minidp.ops.layout import narrow, reshape
 from minidp.ops.reduce import sum
+from minidp.shapes import axis_of
 from minidp.types import Array
 
 
-@op("f:... -> ...", quiet=True,
+@op("f:... -> ...", quiet=True, check=lambda x, dim: axis_of("softmax", dim, len(x)),
     x=lambda g, y, dim: y * (g - sum(g * y, dim=dim, keepdim=True)))  # fmt: skip
 def softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = e^x / sum e^x along ``dim``, shifted by the maximum so that nothing overflows."""
@@ -21,7 +22,7 @@ def softmax(xp: Any, x: Array, dim: int) -> Array:
     return e / e.sum(axis=dim, keepdims=True)
 
 
-@op("f:... -> ...", quiet=True,
+@op("f:... -> ...", quiet=True, check=lambda x, dim: axis_of("log_softmax", dim, len(x)),
     x=lambda g, y, dim: g - exp(y) * sum(g, dim=dim, keepdim=True))  # fmt: skip
 def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = x - log sum e^x along ``dim``."""

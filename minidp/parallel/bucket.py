@@ -102,39 +102,6 @@ class Bucket:
         return result
 
 
-class BucketEnd:
-    """One replica's end of a bucket: its copy of the values and its part of the gradient."""
-
-    def __init__(self, bucket: Bucket, device: Device, own: bool) -> None:
-        self.bucket, self.device = bucket, device
-        backend = get_backend(device.type)
-        self.gradient = backend.put(aligned(bucket.size + len(bucket.parameters), bucket.dtype),
-                                    device.index)  # fmt: skip
-        here = device == bucket.home or (device.type == bucket.home.type == "cpu" and not own)
-        self.memory = bucket.master
-        self.values = bucket.master.data
-        if not here:
-            self.values = backend.put(bucket.master.data.copy(), device.index)
-            self.memory = Memory(self.values) if own else bucket.master
-        self.views = bucket.views
-
-    def hand_out(self) -> Array:
-        """This replica's values, fetched from the master copy where they are not its own."""
-        if self.values is not self.memory.data:
-            fresh = backend_of(self.memory.data).get(self.memory.data)
-            self.values[...] = get_backend(self.device.type).put(fresh, self.device.index)
-        return self.values
-
-    def pack(self, cotangents: dict[int, Array]) -> Array:
-        """Lay the parameters' cotangents end to end; zeros where backward did not come by."""
-        flat, size = self.gradient, self.bucket.size
-        for i, view in enumerate(self.views(flat)):
-            given = cotangents.get(i)
-            view[...] = 0 if given is None else given
-            flat[size + i] = 0 if given is None else 1
-        return flat
-
-
 def aligned(size: int, dtype: DType) -> Array:
     """Zeros that begin at a multiple of 64 bytes."""
     raw = np.zeros(size * dtype.itemsize + 64, np.uint8)

@@ -53,6 +53,8 @@ class Exchange:
         self.threads: dict[int, threading.Thread] = {}
         self.waiting: dict[int, tuple[Callable[[], bool], str, Callable[[], list[int]]]] = {}
         self.gone: set[int] = set()
+        self.shared: dict[Hashable, Any] = {}
+        self._once = threading.Lock()
         self.turns: dict[int, threading.Lock] = {}
         self.holding: set[int] = set()
 
@@ -71,6 +73,13 @@ class Exchange:
             if current.complete:
                 self.condition.notify_all()
             return current
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make()`` gave the first replica that asked for ``key``."""
+        with self._once:
+            if key not in self.shared:
+                self.shared[key] = make()
+            return self.shared[key]
 
     def finish(self, rank: int, current: Round) -> None:
         """Say that ``rank`` has done its part of the work of a complete round."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from minidp.parallel.exchange import Exchange
 
-
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
 

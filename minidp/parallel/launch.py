@@ -18,8 +18,10 @@ from minidp.backend.cpu import blas_threads
 from minidp.device import Device, device_list
 from minidp.errors import DeviceError, ReplicaError
 from minidp.mode import mode, switched
+from minidp.parallel.communicator import Communicator
 from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.host import HostCommunicator
+from minidp.parallel.nccl import NcclCommunicator
 from minidp.parallel.replica import World
 
 GRACE = 2.0
@@ -31,13 +33,9 @@ STORES = ("local", "device")
 def check_devices(devices: Any) -> list[Device]:
     """The devices meant; a DeviceError when one of them is not there."""
     found = device_list(devices)
-    backend = get_backend(found[0].type)
-    present = backend.count()
-    if found[0].type != "cpu" and max(d.index for d in found) >= present:
-        raise DeviceError(
-            f"device {max(found)} is not there: this machine has {present} of type "
-            f"{found[0].type}; see `python -m minidp` for what it has"
-        )
+    problem = get_backend(found[0].type).problem(max(found).index)
+    if problem:
+        raise DeviceError(f"device {max(found)} cannot be used: {problem}")
     return found
 
 
@@ -80,17 +78,20 @@ def launch_on(
     modes = mode.handed_on()
 
     def run(rank: int) -> None:
-        world = World(rank, places[rank], HostCommunicator(rank, exchange), store)
+        device, world = places[rank], None
         try:
             exchange.take_turn(rank)
-            backend = get_backend(world.device.type)
-            with switched(**modes, replica=world), backend.activate(world.device.index):
-                results[rank] = program(world, *args)
+            with get_backend(device.type).activate(device.index):
+                link = communicator(rank, exchange, places, store)
+                world = World(rank, device, link, exchange, store)
+                with switched(**modes, replica=world):
+                    results[rank] = program(world, *args)
             exchange.depart(rank)
         except Stopped:
             pass
         except BaseException as error:
-            error.add_note(f"in replica {rank} on {world.device}, step {world.step}")
+            step = f", step {world.step}" if world is not None else ""
+            error.add_note(f"in replica {rank} on {device}{step}")
             exchange.fail(error)
         finally:
             exchange.end_turn(rank)
@@ -107,6 +108,17 @@ def launch_on(
     if exchange.failure is not None:
         raise exchange.failure
     return results
+
+
+def communicator(
+    rank: int, exchange: Exchange, places: list[Device], store: str
+) -> Communicator:
+    """NCCL between different GPUs whose store is ``device``; host memory for all else."""
+    if store == "device" and places[rank].type == "cuda" and 1 < len(set(places)) == len(places):
+        cupy = get_backend("cuda").xp
+        if cupy.cuda.nccl.available:
+            return NcclCommunicator(rank, exchange, cupy)
+    return HostCommunicator(rank, exchange)
 
 
 def _join(exchange: Exchange, watch: Callable[[], None] | None) -> None:

@@ -6,68 +6,35 @@ own tensor of a parameter, for what backward starts from, and for sums over repl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from minidp.backend import backend_of, get_backend
 from minidp.device import Device
-from minidp.errors import GraphError, ReplicaError
-from minidp.mode import switched
-from minidp.ops.collective import broadcast, unpack
-from minidp.parallel.bucket import Bucket, BucketEnd
-from minidp.parallel.communicator import Communicator, Work, bounds
-from minidp.parallel.split import Share
+from minidp.errors import ReplicaError
+from minidp.parallel.bucket import make_buckets
+from minidp.parallel.communicator import Communicator, bounds
+from minidp.parallel.ends import BucketEnd, Link, make_ends
+from minidp.parallel.exchange import Exchange
+from minidp.parallel.feed import Feed
+from minidp.parallel.split import Share, cut, rows_of, shares, to_device
 from minidp.placement import place
 from minidp.random import Generator, default_generator
 from minidp.tensor import Parameter, Tensor
 from minidp.types import Array
 
 
-class Link:
-    """A bucket as the ops ``broadcast`` and ``unpack`` see it, in one step of one replica."""
-
-    def __init__(self, world: World, end: BucketEnd) -> None:
-        self.world, self.end = world, end
-        self.work: Work | None = None
-        self.gradient: Array | None = None
-        self._tensors: tuple[Tensor, ...] = ()
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """This replica's tensors of the parameters, made on first use in the step."""
-        if not self._tensors:
-            with switched(grad=True):
-                flat = Tensor(self.end.values, requires_grad=True)
-                self._tensors = unpack(broadcast(flat, bucket=self), bucket=self)
-        return self._tensors
-
-    def hand_out(self, flat: Array) -> Array:
-        return self.end.hand_out()
-
-    def views(self, flat: Array) -> tuple[Array, ...]:
-        return self.end.views(flat)
-
-    def pack(self, cotangents: dict[int, Array]) -> Array:
-        if self.gradient is not None:
-            raise GraphError(
-                "a second backward() in one step of a replica: add the losses and call backward() "
-                "once, so that each bucket is reduced once"
-            )
-        self.gradient = self.end.pack(cotangents)
-        return self.gradient[: self.end.bucket.size]
-
-    def reduce(self, g: Array) -> None:
-        """The bucket's cotangent is whole: start its reduction, in index order."""
-        self.world.launch_ready()
-
-
 class World:
     """What a replica's program is given: ``rank``, ``size``, ``device`` and ``comm``."""
 
-    def __init__(self, rank: int, device: Device, comm: Communicator, store: str) -> None:
+    def __init__(
+        self, rank: int, device: Device, comm: Communicator, exchange: Exchange, store: str
+    ) -> None:  # fmt: skip
         self.rank, self.size, self.device, self.comm = rank, comm.size, device, comm
-        self.store = store
+        self.exchange, self.store = exchange, store
         self.generator = Generator(default_generator.seed, default_generator.step)
         self.share = Share(0, 1, comm.size)
         self.active: Sequence[int] = range(comm.size)
@@ -77,12 +44,35 @@ class World:
         self._place: dict[int, tuple[int, int]] = {}
         self._actions: list[Callable[[], None]] = []
         self._copies: dict[int, Tensor] = {}
-        self._launched = 0
+        self._launched = self._shards = 0
 
     @property
     def first_row(self) -> int:
         """The index, in the global batch, of this replica's first row."""
         return self.share.start
+
+    def replicate(self, model: Any) -> Any:
+        """The model, for this replica: from now on backward() also reduces its gradients."""
+        first = self.exchange.once("home", lambda: self.device if self.store == "device" else None)
+        home = first or Device("cpu", 0)
+        groups = [list(model.parameters())]
+        buckets = self.exchange.once(("buckets", id(model)), lambda: make_buckets(groups, home))
+        self.adopt(make_ends(buckets, self.device, self.store))
+        return model
+
+    def shard(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
+        self._shards += 1
+        feed: Feed = self.exchange.once(("feed", self._shards), lambda: Feed(loader, self.size))
+        for batch in feed.each(self.rank, self.exchange):
+            parts = shares(rows_of(batch), [Fraction(1)] * self.size)
+            if parts[-1].rows == 0:
+                raise ReplicaError(
+                    f"a batch of {parts[-1].total} rows cannot be sharded over {self.size} "
+                    "replicas: use drop_last=True, larger batches, or dp.Scheduler"
+                )
+            self.begin(self.step + 1, parts[self.rank], range(self.size))
+            yield to_device(cut(batch, self.share), self.device)
 
     def adopt(self, ends: Sequence[BucketEnd]) -> None:
         """Train the parameters in these buckets."""
@@ -98,7 +88,7 @@ class World:
         self.step, self.share, self.active = step, share, active
         self.comm.step = step
         self.generator.step, self.generator.draw = step, 0
-        self.links = [Link(self, end) for end in self.ends]
+        self.links = [Link(end, self.launch_ready) for end in self.ends]
         self._actions, self._copies, self._launched = [], {}, 0
 
     def local(self, shared: Tensor) -> Tensor:
@@ -163,7 +153,9 @@ class World:
         for end, gradient, state in zip(self.ends, reduced, states, strict=True):
             self._update_bucket(optimizer, end, gradient, *state)
         if self.rank == self.active[0]:
-            self._commit(optimizer, reduced)
+            self._commit(reduced)
+        if self.exchange.once(optimizer, lambda: self.rank) == self.rank:
+            self._advance(optimizer, reduced)
         self.comm.barrier("end of step")
         return totals
 
@@ -192,24 +184,25 @@ class World:
                 slices = {name: array[part] for name, array in state.items()}
                 optimizer.update(memory.data[part], g[part], slices, group, step)
 
-    def _commit(self, optimizer: Any, reduced: Sequence[Array]) -> None:
-        """What happens once for all replicas: buffers, gradients and step counts are set."""
+    def _commit(self, reduced: Sequence[Array]) -> None:
+        """What happens once for all replicas: buffers and gradients are set."""
         for action in self._actions:
             action()
         for end, gradient in zip(self.ends, reduced, strict=True):
             bucket = end.bucket
-            group = optimizer.param_groups[bucket.group]
-            flat = bucket.master.state(optimizer, optimizer.slots(group), bucket)
+            views = bucket.views(place(gradient[: bucket.size], bucket.home))
+            for p, view, used in zip(bucket.parameters, views, bucket.used(gradient), strict=True):
+                p.grad = Tensor(view) if used else None
+                p.version[0] += 1
+
+    def _advance(self, optimizer: Any, reduced: Sequence[Array]) -> None:
+        """Count the step in the optimiser, once however many replicas share it."""
+        for end, gradient in zip(self.ends, reduced, strict=True):
+            bucket = end.bucket
+            names = optimizer.slots(optimizer.param_groups[bucket.group])
+            flat = bucket.master.state(optimizer, names, bucket)
             views = {name: bucket.views(array) for name, array in flat.items()}
-            grads = bucket.views(place(gradient[: bucket.size], bucket.home))
-            for i, (parameter, used) in enumerate(zip(bucket.parameters, bucket.used(gradient),
-                                                      strict=True)):  # fmt: skip
-                parameter.grad = Tensor(grads[i]) if used else None
-                parameter.version[0] += 1
+            for i, used in enumerate(bucket.used(gradient)):
                 if used:
-                    optimizer.advance(parameter, {name: v[i] for name, v in views.items()})
-
-
-def make_ends(buckets: Sequence[Bucket], device: Device, store: str) -> list[BucketEnd]:
-    """A replica's ends of all buckets."""
-    return [BucketEnd(bucket, device, own=store == "device") for bucket in buckets]
+                    arrays = {name: view[i] for name, view in views.items()}
+                    optimizer.advance(bucket.parameters[i], arrays)

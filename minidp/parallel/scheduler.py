@@ -18,10 +18,11 @@ from minidp.autograd import no_grad
 from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.parallel.bucket import Bucket, make_buckets
+from minidp.parallel.ends import make_ends
 from minidp.parallel.feed import Feed
 from minidp.parallel.launch import assign, check_devices, check_store, launch_on
-from minidp.parallel.replica import World, make_ends
-from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares
+from minidp.parallel.replica import World
+from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares, to_device
 from minidp.random import default_generator
 from minidp.tensor import Tensor
 
@@ -179,7 +180,7 @@ class Scheduler:
         """Each batch of the feed, with this replica's step begun for it."""
         world.adopt(self.ends[world.rank])
         step = default_generator.step
-        for x, y in feed.each(world.rank, world.comm.exchange):  # type: ignore[attr-defined]
+        for x, y in feed.each(world.rank, world.exchange):
             step += 1
             parts = shares(rows_of(x), self.weights)
             active = [rank for rank, part in enumerate(parts) if part.rows]
@@ -238,15 +239,6 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor:
     """Whether the largest output is that of the target class, row by row."""
     result: Tensor = outputs.argmax(1) == targets
     return result
-
-
-def to_device(batch: Any, device: Device) -> Any:
-    """Every tensor of a batch on ``device``."""
-    if isinstance(batch, dict):
-        return {name: to_device(each, device) for name, each in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        return type(batch)(to_device(each, device) for each in batch)
-    return batch if device.type == "cpu" else batch.to(device)
 
 
 def _host(value: Any) -> Any:

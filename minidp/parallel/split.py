@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.tensor import Tensor
 
@@ -89,3 +90,12 @@ def cut(batch: Any, share: Share) -> Any:
     if len(data) != share.total:
         raise ReplicaError(f"a batch of {share.total} rows holds an array of {len(data)} rows")
     return Tensor(data[share.start : share.stop])
+
+
+def to_device(batch: Any, device: Device) -> Any:
+    """Every tensor of a batch on ``device``."""
+    if isinstance(batch, dict):
+        return {name: to_device(each, device) for name, each in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(to_device(each, device) for each in batch)
+    return batch if device.type == "cpu" else batch.to(device)

@@ -1,0 +1,1 @@
+"""Examples, each run as ``python -m minidp.examples.NAME``."""

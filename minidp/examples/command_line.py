@@ -1,0 +1,173 @@
+"""What the examples share: arguments, progress, reports, and one clear line for every mistake."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from minidp.data import Subset
+from minidp.errors import CheckpointError, DataError, DeviceError, MinidpError, ReplicaError
+
+BAD_ARGUMENT, INTERRUPTED = 2, 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments, and ends with code 2."""
+
+    def __init__(self, *, prog: str, description: str | None) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False,
+                         formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+
+    def error(self, message: str) -> NoReturn:
+        complain(f"{message}; see {self.prog} --help")
+
+
+def complain(message: str) -> NoReturn:
+    """Print one line and end with code 2."""
+    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    raise SystemExit(BAD_ARGUMENT)
+
+
+def positive(kind: type) -> Callable[[str], Any]:
+    """A number greater than 0."""
+
+    def read(text: str) -> Any:
+        value = kind(text)
+        if not value > 0:
+            raise argparse.ArgumentTypeError(f"{text} is not greater than 0")
+        return value
+
+    read.__name__ = f"{kind.__name__} greater than 0"
+    return read
+
+
+def numbers(text: str) -> list[float]:
+    """Numbers with commas between them."""
+    return [float(part) for part in text.split(",")]
+
+
+def devices(options: argparse.Namespace) -> str:
+    """``--gpus 0,2`` as device names, else ``--devices``."""
+    if options.gpus is None:
+        return str(int(options.devices)) if options.devices.isdigit() else str(options.devices)
+    return ",".join(f"cuda:{index.strip()}" for index in options.gpus.split(","))
+
+
+def check_files(options: argparse.Namespace) -> None:
+    """Refuse, before anything runs, files that could not be written at the end."""
+    for option in ("save", "plot"):
+        path: Path | None = getattr(options, option)
+        if path is not None and (not path.parent.is_dir() or not os.access(path.parent, os.W_OK)):
+            complain(f"--{option} {path}: the folder {path.parent} cannot be written to")
+    if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
+        complain("--plot needs matplotlib: pip install 'minidp[plot]'")
+
+
+def first_rows(dataset: Any, rows: int | None) -> Any:
+    """The data set, or its first ``rows`` rows."""
+    return dataset if rows is None else Subset(dataset, range(min(rows, len(dataset))))
+
+
+def introduce(train: Any, model: Any, digits: Any, held_out: Any) -> None:
+    """Say what runs where, on which data."""
+    parameters = sum(p.numel() for p in model.parameters())
+    places = ", ".join(map(str, train.devices))
+    print(f"data: {digits.origin}; {len(held_out):,} for the test")
+    print(f"model: {parameters:,} parameters; {len(train.places)} replica(s) on {places}")
+    if train.devices[0].type == "emu":
+        print("emu: CUDA kernels executed on the CPU; right, but slow")
+    sys.stdout.flush()
+
+
+class ProgressBar:
+    """Rows and rows per second while an epoch runs; silent where output is no terminal."""
+
+    def __init__(self, epoch: int, epochs: int, rows: int) -> None:
+        self.title, self.rows, self._bar = f"epoch {epoch + 1}/{epochs}", rows, None
+        self.began, self.seconds = time.perf_counter(), 0.0
+
+    def __enter__(self) -> ProgressBar:
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=self.rows, desc=self.title, unit=" rows", leave=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.perf_counter() - self.began
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, progress: Any) -> None:
+        """Called about ten times a second by the scheduler."""
+        if self._bar is not None:
+            self._bar.update(progress.rows - self._bar.n)
+
+    def speed(self) -> dict[str, float]:
+        return {"seconds": self.seconds, "rows_per_second": self.rows / self.seconds}
+
+
+def epoch_line(epoch: int, epochs: int, result: dict[str, float]) -> None:
+    """One line per epoch."""
+    print(f"epoch {epoch + 1:>{len(str(epochs))}}/{epochs}: train loss {result['loss']:.4f}, "
+          f"test loss {result['test_loss']:.4f}, test accuracy {result['accuracy']:.2%}, "
+          f"{result['seconds']:.2f} s, {result['rows_per_second']:,.0f} rows/s", flush=True)  # fmt: skip
+
+
+def finish(
+    options: argparse.Namespace, train: Any, model: Any, origin: str, held_out: Any,
+    history: list[dict[str, float]],
+) -> dict[str, Any]:  # fmt: skip
+    """The final line, the picture and the JSON."""
+    last = history[-1]
+    print(f"final test accuracy {last['accuracy']:.2%} after {len(history)} epoch(s)")
+    if options.plot is not None:
+        from minidp.examples.pictures import draw
+
+        draw(options.plot, model, train, held_out, history)
+        print(f"drew {options.plot}")
+    report = {
+        "accuracy": last["accuracy"], "test_loss": last["test_loss"],
+        "seconds": round(since_start(), 3), "rows_per_second": round(last["rows_per_second"], 1),
+        "devices": [str(device) for device in train.devices], "data": origin,
+        "epochs": len(history),
+    }  # fmt: skip
+    if options.json:
+        print(json.dumps(report))
+    return report
+
+
+def since_start() -> float:
+    """Seconds since this process began."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return uptime - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return time.process_time()
+
+
+def run(main: Callable[[], Any]) -> NoReturn:
+    """Run ``main``; mistakes of the user end with one line and code 2, Ctrl-C with 130."""
+    code = 0
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        code = INTERRUPTED
+    except (CheckpointError, DataError, DeviceError) as error:
+        complain(str(error))
+    except ReplicaError as error:
+        if getattr(error, "__notes__", None):  # it comes from a replica that was running
+            raise
+        complain(str(error))
+    except MinidpError:
+        raise
+    raise SystemExit(code)

@@ -1,0 +1,1 @@
+"""Files: checkpoints that any device and any number of replicas can read."""

@@ -1,0 +1,70 @@
+"""Activations. ``inplace`` is accepted for PyTorch's sake; nothing is done in place."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from minidp.op import op
+from minidp.ops import elementwise
+from minidp.ops import softmax as ops
+from minidp.shapes import axis_of
+from minidp.tensor import Tensor
+from minidp.types import Array
+
+
+@op("f:... -> ...", x=lambda g, x: g * elementwise.sigmoid(x))
+def log1pexp(xp: Any, x: Array) -> Array:
+    """y = log(1 + e^x), without overflow and exact for very negative x; dy/dx = sigmoid x."""
+    return xp.logaddexp(x, xp.zeros((), x.dtype))
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """y = max(x, 0)."""
+    result: Tensor = elementwise.relu(input)
+    return result
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """y = x where x > 0, else negative_slope x."""
+    result: Tensor = elementwise.where(input > 0, input, input * negative_slope)
+    return result
+
+
+def tanh(input: Tensor) -> Tensor:
+    """y = tanh x."""
+    result: Tensor = elementwise.tanh(input)
+    return result
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """y = 1 / (1 + e^-x)."""
+    result: Tensor = elementwise.sigmoid(input)
+    return result
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """y = log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
+    scaled = input * beta
+    result: Tensor = elementwise.where(scaled > threshold, input, log1pexp(scaled) / beta)
+    return result
+
+
+def softmax(input: Tensor, dim: int | None = None) -> Tensor:
+    """y = e^x / sum e^x along ``dim``."""
+    result: Tensor = ops.softmax(input, dim=_axis("softmax", input, dim))
+    return result
+
+
+def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
+    """y = x - log sum e^x along ``dim``."""
+    result: Tensor = ops.log_softmax(input, dim=_axis("log_softmax", input, dim))
+    return result
+
+
+def _axis(name: str, input: Tensor, dim: int | None) -> int:
+    if dim is None:
+        warnings.warn(f"{name} without dim chooses one by the number of axes; give dim=",
+                      stacklevel=3)  # fmt: skip
+        dim = 0 if input.ndim in (0, 1, 3) else 1
+    return axis_of(name, dim, input.ndim)

@@ -1,0 +1,75 @@
+"""The dtype of an operation on arrays and numbers of several dtypes: PyTorch's rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minidp.errors import DTypeError
+from minidp.mode import mode
+from minidp.types import Array, DType, category, promote
+
+if TYPE_CHECKING:
+    from minidp.op import Op
+
+
+def result_type(values: list[Any]) -> DType:
+    """The dtype of an operation on ``values``, by PyTorch's rule.
+
+    Arrays with axes decide; arrays without, then Python numbers, only by a higher category.
+    """
+    groups: list[list[DType]] = [[], [], []]
+    for value in values:
+        rank = 2 if not hasattr(value, "dtype") else 1 if value.ndim == 0 else 0
+        groups[rank].append(dtype_of(value))
+    result: DType | None = None
+    for dtypes in groups:
+        if dtypes and (result is None or max(map(category, dtypes)) > category(result)):
+            result = promote([*dtypes, *([result] if result is not None else [])])
+    return result if result is not None else mode.default_dtype
+
+
+def dtype_of(value: Any) -> DType:
+    if hasattr(value, "dtype"):
+        dtype: DType = value.dtype
+        return dtype
+    if isinstance(value, bool):
+        return np.dtype(bool)
+    return np.dtype("int64") if isinstance(value, int) else mode.default_dtype
+
+
+def promoted(op: Op, arrays: list[Array]) -> list[Array]:
+    """The arguments of ``op`` in one dtype; untouched when they already are."""
+    dtype, weak = None, False
+    for position in op.valued if not op.variadic else range(len(arrays)):
+        array = arrays[position]
+        found = getattr(array, "dtype", None)
+        if found is None:
+            weak = weak or type(array) is float
+        elif dtype is None:
+            dtype = found
+        elif found is not dtype:
+            return _promote(op, arrays)
+    if dtype is not None and (dtype.kind == "f" or not (weak or op.floats)):
+        return arrays
+    return _promote(op, arrays)
+
+
+def _promote(op: Op, arrays: list[Array]) -> list[Array]:
+    valued = range(len(arrays)) if op.variadic else op.valued
+    chosen = [i for i in valued if arrays[i] is not None]
+    dtypes = [dtype_of(arrays[i]) for i in chosen]
+    if not (op.line.elementwise or op.variadic) and len(set(dtypes)) > 1:
+        raise DTypeError(
+            f"{op.name}: arguments of {' and '.join(map(str, dict.fromkeys(dtypes)))}; "
+            "expected one dtype: convert with .float(), .double() or .to(dtype)"
+        )
+    result = result_type([arrays[i] for i in chosen])
+    if op.floats and category(result) < 2:
+        result = mode.default_dtype
+    cast = list(arrays)
+    for i in chosen:
+        if hasattr(arrays[i], "dtype") and arrays[i].dtype != result:
+            cast[i] = arrays[i].astype(result)
+    return cast
