@@ -7,7 +7,7 @@
 tensor([2., 4., 6.])
 """
 
-from minidp import ops  # gives Tensor its methods
+from minidp import data, nn, ops, optim  # ops give Tensor its methods
 from minidp.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from minidp.create import (
     arange,
@@ -31,6 +31,7 @@ from minidp.create import (
     zeros_like,
 )
 from minidp.device import Device, device, device_list
+from minidp.io.checkpoint import load, save
 from minidp.mode import get_default_dtype, set_default_dtype
 from minidp.op import op
 from minidp.ops.collective import mean

@@ -103,7 +103,8 @@ def run(
     waiting = _count(starts)
     pending: Cotangents = {}
     for root, seed in zip(starts, seeds, strict=True):
-        _add(pending, root, seed if create_graph else seed.data)
+        seed = seed if create_graph else seed.data
+        _add(pending, root, seed if root.op is not None else OPS["copy"](seed))
     with switched(grad=create_graph), np.errstate(all="ignore"):
         _walk(starts, waiting, pending, wanted, keep, create_graph)
 
@@ -157,7 +158,7 @@ def _call_rules(node: Node, g: Any, pending: Cotangents, create_graph: bool) -> 
     if node.slot is not None:
         parent = node.parents[0]
         assert parent is not None
-        pending.setdefault(parent, {})[node.slot] = g
+        _add(pending.setdefault(parent, {}), node.slot, g)
         return
     assert node.op is not None and node.saved is not None
     _check_versions(node)
@@ -181,9 +182,9 @@ def _fitted(node: Node, parent: Node, cotangent: Any, g: Any) -> Any:
         cotangent = _unbroadcast(node, cotangent, parent.shape)
     if cotangent.dtype != parent.dtype:
         cotangent = OPS["cast"](cotangent, dtype=parent.dtype)
-    if parent.op is None and not isinstance(cotangent, Tensor):
-        if cotangent is g or cotangent.base is not None:
-            return cotangent.copy()
+    array = cotangent.data if isinstance(cotangent, Tensor) else cotangent
+    if parent.op is None and (cotangent is g or array.base is not None):
+        return OPS["copy"](cotangent)
     return cotangent
 
 
@@ -202,16 +203,17 @@ def _unbroadcast(node: Node, cotangent: Any, shape: Shape) -> Any:
     return OPS["reshape"](result, shape=shape)
 
 
-def _add(pending: Cotangents, node: Node, cotangent: Any) -> None:
-    present = pending.get(node)
-    pending[node] = cotangent if present is None else present + cotangent
+def _add(pending: dict[Any, Any], place: Node | int, cotangent: Any) -> None:
+    present = pending.get(place)
+    pending[place] = cotangent if present is None else present + cotangent
 
 
 def _deliver(node: Node, g: Any, wanted: Cotangents | None, create_graph: bool) -> None:
     if wanted is not None:
         if node in wanted:
-            wanted[node] = g
+            wanted[node] = g if node.op is None else OPS["copy"](g)
     elif node.op is None or node.retains:
+        g = g if node.op is None else OPS["copy"](g)
         tensor = g if isinstance(g, Tensor) else Tensor(g)
         node.grad = tensor if node.grad is None else node.grad + tensor
 

@@ -27,19 +27,21 @@ def tensor(
     tensors keep theirs.
     """
     source = data.data if isinstance(data, Tensor) else data
-    array = source.copy() if hasattr(source, "strides") else as_array(source)
+    kind = None if dtype is None else as_dtype(dtype)
+    array = source.copy() if hasattr(source, "strides") else as_array(source, kind)
     if array.dtype == object:
         raise DTypeError(f"tensor({type(data).__name__}): rows of unequal length or not numbers")
-    if dtype is not None:
-        array = array.astype(as_dtype(dtype))
+    if kind is not None:
+        array = array.astype(kind, copy=False)
     return Tensor(place(array, device), requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing its memory where that is possible."""
     array = data.data if isinstance(data, Tensor) else data
-    array = array if hasattr(array, "strides") else as_array(array)
-    array = array if dtype is None else array.astype(as_dtype(dtype), copy=False)
+    kind = None if dtype is None else as_dtype(dtype)
+    array = array if hasattr(array, "strides") else as_array(array, kind)
+    array = array if kind is None else array.astype(kind, copy=False)
     array = place(array, device)
     return data if isinstance(data, Tensor) and array is data.data else Tensor(array)
 
@@ -142,8 +144,8 @@ def rand(
     """Uniform random numbers in [0, 1)."""
     shape = _sizes(size)
     values = random.uniforms(_draw(generator), int(np.prod(shape, dtype=int))).reshape(shape)
-    if _float(dtype) == np.float32:  # rounding up to 1 would leave the half-open interval
-        values = np.minimum(values, np.float64(1 - 2**-24))
+    # rounding up to 1 would leave the half-open interval
+    values = np.minimum(values, 1 - float(np.finfo(_float(dtype)).epsneg))
     return _new(values, _float(dtype), device, requires_grad)
 
 
@@ -165,13 +167,15 @@ def randint(
     if size is None:
         low, high, size = 0, low, high
     count = int(np.prod(size, dtype=int))
-    values = np.floor(random.uniforms(_draw(generator), count) * (int(high) - low)) + low  # type: ignore[call-overload]
+    spread: Any = high
+    values = np.floor(random.uniforms(_draw(generator), count) * (int(spread) - low)) + low
     return _new(values.reshape(size), dtype or int64, device, False)
 
 
 def randperm(n: int, *, generator: random.Generator | None = None, device: Any = None) -> Tensor:
     """The numbers 0 .. n-1 in random order."""
-    return _new(np.argsort(random.uniforms(_draw(generator), n), kind="stable"), int64, device, False)
+    values = random.uniforms(_draw(generator), n)
+    return _new(np.argsort(values, kind="stable"), int64, device, False)
 
 
 def rand_like(input: Tensor) -> Tensor:

@@ -51,6 +51,8 @@ def device_list(devices: Any) -> list[Device]:
         devices = "cpu"
     if isinstance(devices, Device):
         return [devices]
+    if isinstance(devices, str) and devices.isdigit():
+        devices = int(devices)
     if isinstance(devices, bool) or (isinstance(devices, int) and devices < 1):
         raise DeviceError(f"devices={devices!r}: expected at least one device")
     if isinstance(devices, int):

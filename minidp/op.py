@@ -46,7 +46,8 @@ class Op:
         self.line = shapes.parse(line)
         self.quiet, self.check = quiet, check
         self.outputs = tuple(outputs.split())
-        self.differentiable = [i for i, t in enumerate(self.line.outputs) if t.kind not in ("i", "b")]
+        terms = self.line.outputs
+        self.differentiable = [i for i, t in enumerate(terms) if t.kind not in ("i", "b")]
         self.several = len(self.differentiable) > 1 or self.line.outputs[0].variadic
         self._read_signature()
         self.rules = rules
@@ -163,8 +164,11 @@ class Op:
             self.check(*given, **constants)
 
     def _check_integers(self, array: Array) -> None:
-        if array is not None and category(np.asarray(array).dtype) == 2:
-            raise DTypeError(f"{self.name}: expected integers, got {array.dtype}")
+        if array is None:
+            return
+        dtype = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
+        if category(dtype) == 2:
+            raise DTypeError(f"{self.name}: expected integers, got {dtype}")
 
     def _explained(self, error: ValueError, arrays: list[Array]) -> ValueError:
         """The error, naming this op and the shapes it was called with, unless it does already."""
@@ -173,7 +177,8 @@ class Op:
         given = [np.shape(a) for a in arrays if a is not None]
         if self.line.elementwise and not shapes.broadcasts(given):
             return ShapeError(shapes.broadcast_message(self.name, given))
-        return ShapeError(f"{self.name}({', '.join(map(str, given))}): {error}")
+        kind = ValueError if self.line.elementwise and len(given) > 1 else ShapeError
+        return kind(f"{self.name}({', '.join(map(str, given))}): {error}")
 
 
 def op(

@@ -12,9 +12,11 @@ from minidp.mode import mode
 from minidp.types import Array
 
 
-def as_array(values: Any) -> Array:
-    """Python numbers and nested sequences as an array; floats in the default dtype."""
+def as_array(values: Any, dtype: Any = None) -> Array:
+    """Python numbers and nested sequences as an array; floats in the default dtype unless given."""
     array = np.array(values)
+    if dtype is not None and array.dtype != object:
+        return array.astype(dtype, copy=False)
     if array.dtype == np.float64 and not _holds_arrays(values):
         return array.astype(mode.default_dtype)
     return array

@@ -47,6 +47,10 @@ def promoted(op: Op, arrays: list[Array]) -> list[Array]:
         found = getattr(array, "dtype", None)
         if found is None:
             weak = weak or type(array) is float
+            if isinstance(array, (str, list, tuple, dict)):
+                raise DTypeError(
+                    f"{op.name}: expected tensors, arrays or numbers, got a {type(array).__name__}"
+                )
         elif dtype is None:
             dtype = found
         elif found is not dtype:

@@ -65,7 +65,7 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         else:
             arrays.append(x)
             sources.append(None)
-    if any([isinstance(x, np.generic) for x in arrays]):
+    if any(isinstance(x, np.generic) for x in arrays):
         arrays = _without_scalars(arrays, met)
     result = op.compute(arrays, constants)
     if not met:
@@ -88,7 +88,8 @@ def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
 
 
 def _record(
-    op: Op, arrays: list[Array], sources: list[Tensor | None], constants: dict[str, Any], result: Any
+    op: Op, arrays: list[Array], sources: list[Tensor | None], constants: dict[str, Any],
+    result: Any,
 ) -> Node | None:  # fmt: skip
     parents = tuple([s.node if s is not None else None for s in sources])
     needed = tuple([p is not None for p in parents])

@@ -145,19 +145,19 @@ def broadcast_message(op: str, shapes: Sequence[Shape]) -> str:
 def axis_of(op: str, dim: int, ndim: int) -> int:
     """``dim`` counted from the front; a ShapeError when ``ndim`` axes do not have it."""
     count = max(ndim, 1)
-    if not isinstance(dim, int) or not -count <= dim < count:
+    if not isinstance(dim, (int, np.integer)) or not -count <= dim < count:
         raise ShapeError(
             f"{op}: dim {dim!r} is not an axis of an array with {ndim} axes; "
             f"expected an integer from {-count} to {count - 1}"
         )
-    return dim % count
+    return int(dim) % count
 
 
 def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Every axis that ``dim`` means (None or an empty tuple: all), sorted, each once."""
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+    dims = () if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+    if len(dims) == 0:
         return tuple(range(ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
     axes = sorted(axis_of(op, each, ndim) for each in dims)
     if len(set(axes)) != len(axes):
         raise ShapeError(f"{op}: dim {dim} names an axis twice")
@@ -166,7 +166,7 @@ def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, .
 
 def pair(value: int | Sequence[int], what: str) -> tuple[int, int]:
     """A height and a width from one number or two."""
-    values = (value, value) if isinstance(value, int) else tuple(value)
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
     if len(values) == 1:
         values = values * 2
     if len(values) != 2 or not all(isinstance(each, int) for each in values):

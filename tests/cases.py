@@ -143,7 +143,8 @@ def pairs(a, b):
 
 def singles(a):
     def make(rng):
-        return [Sample([a(rng, *s)]) for s in ((5,), (2, 3), (), (1,), (0,), (2, 0, 3), (2, 3, 4, 5))]
+        shapes = ((5,), (2, 3), (), (1,), (0,), (2, 0, 3), (2, 3, 4, 5))
+        return [Sample([a(rng, *s)]) for s in shapes]
 
     return make
 
@@ -287,7 +288,8 @@ REDUCTIONS = (
 @row("sum", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}), Sample([np.zeros(2)], {"dim": (0, 0)})))
 def _sum(rng):
     empty = [Sample([normal(rng, 0, 3)], {"dim": d}) for d in (None, 0, 1)]
-    return [*(Sample([normal(rng, *s)], {"dim": d, "keepdim": k}) for s, d, k in REDUCTIONS), *empty]
+    found = [Sample([normal(rng, *s)], {"dim": d, "keepdim": k}) for s, d, k in REDUCTIONS]
+    return [*found, *empty]
 
 
 @row("amax", "amin", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
@@ -415,7 +417,9 @@ def _max_pool2d(rng):
     ties[0, 0, 1, 1] = np.nan
     first = {**windows()[0][1], "size": (2, 2), "dilation": (1, 1)}
     found = [Sample([distinct(rng, *x)], {**c, "dilation": d}) for x, c, d in windows()]
-    return [*found, Sample([ties], first, smooth=False)]
+    corner = {**windows()[1][1], "size": (3, 2), "dilation": (1, 1)}
+    lowest = Sample([np.full((1, 1, 3, 3), -np.inf)], corner, smooth=False)
+    return [*found, Sample([ties], first, smooth=False), lowest]
 
 
 @row("max_pool2d_input")
@@ -463,7 +467,8 @@ def _batch_norm(rng):
     def of(shape, weight=True):
         c = shape[1]
         scale = [normal(rng, c), normal(rng, c)] if weight else [None, None]
-        return Sample([normal(rng, *shape), normal(rng, c), positive(rng, c), *scale], {"eps": 1e-5})
+        arrays = [normal(rng, *shape), normal(rng, c), positive(rng, c), *scale]
+        return Sample(arrays, {"eps": 1e-5})
 
     return [of((4, 3)), of((2, 3, 4)), of((2, 3, 4, 5), False), of((2, 1, 3, 1)), of((0, 3, 2, 2))]
 
@@ -485,7 +490,11 @@ def labels(rng, shape, count):
 LOGITS = ((4, 3), (1, 1), (2, 3, 4), (2, 3, 2, 2), (0, 3), (6, 5))
 
 
-@row("cross_entropy", wrong=(Sample([np.zeros((2, 3, 4)), np.zeros((2, 5), int)], {"ignore_index": 0}),))
+UNEQUAL = Sample([np.zeros((2, 3, 4)), np.zeros((2, 5), int)], {"ignore_index": 0})
+FEWER = Sample([np.zeros((2, 3, 4)), np.zeros((2, 1), int)], {"ignore_index": 0})
+
+
+@row("cross_entropy", wrong=(UNEQUAL, FEWER))
 def _cross_entropy(rng):
     return [
         Sample([normal(rng, *s), labels(rng, (s[0], *s[2:]), s[1])], {"ignore_index": -100})
@@ -506,8 +515,10 @@ def _cross_entropy_input(rng):
 @row("dropout")
 def _dropout(rng):
     key = (2**40 + 3, 5, 7)
-    cases = (((4, 6), 0.5, 0, 0), ((4, 6), 0.25, 3, 1), ((3, 2, 3), 0.5, 2, 0), ((7,), 0.5, 0, None),
-             ((2, 3), 0.0, 0, 0), ((2, 3), 1.0, 0, 0), ((0, 3), 0.5, 0, 0), ((), 0.5, 0, None))  # fmt: skip
+    cases = (
+        ((4, 6), 0.5, 0, 0), ((4, 6), 0.25, 3, 1), ((3, 2, 3), 0.5, 2, 0), ((7,), 0.5, 0, None),
+        ((2, 3), 0.0, 0, 0), ((2, 3), 1.0, 0, 0), ((0, 3), 0.5, 0, 0), ((), 0.5, 0, None),
+    )  # fmt: skip
     return [
         Sample([normal(rng, *s)], {"p": p, "key": key, "row": r, "batch_dim": b})
         for s, p, r, b in cases

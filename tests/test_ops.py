@@ -2,13 +2,13 @@
 
 import ast
 import inspect
-import textwrap
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from cases import LAYOUTS, ROWS, Sample, differentiable, names, samples
 
-from minidp import ops  # noqa: F401
+from minidp import ops
 from minidp.autograd import grad
 from minidp.backend import get_backend
 from minidp.errors import MinidpError, ShapeError
@@ -18,7 +18,8 @@ from minidp.tensor import Tensor
 from minidp.testing import gradcheck, gradgradcheck
 
 RULED = [name for name in names() if OPS[name].rules]
-PAIRS = ["add", "sub", "mul", "div", "pow", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"]
+PAIRS = [*("add", "sub", "mul", "div", "pow", "maximum", "minimum"),
+         *("eq", "ne", "lt", "le", "gt", "ge")]  # fmt: skip
 
 
 def test_every_op_has_a_row():
@@ -47,7 +48,8 @@ def body(name, sample):
 
 
 def compute(name, sample):
-    return several(OPS[name].compute(list(sample.arrays), sample.constants))
+    constants = {**OPS[name].defaults, **sample.constants}
+    return several(OPS[name].compute(list(sample.arrays), constants))
 
 
 def leaves(name, sample):
@@ -137,10 +139,8 @@ def as_tensor(a):
 def backends():
     found = []
     for name in ("cpu", "emu"):
-        try:
+        with suppress(ImportError, MinidpError):
             found += [name] if get_backend(name).usable() and get_backend(name).count() else []
-        except (ImportError, MinidpError):
-            pass
     return found
 
 
@@ -195,8 +195,35 @@ def test_layouts_of_inputs_do_not_change_results(name):
     for sample in samples(name):
         expected = body(name, sample)
         for layout in LAYOUTS.values():
-            for actual, wanted in zip(compute(name, laid_out(sample, layout)), expected, strict=True):
+            found = compute(name, laid_out(sample, layout))
+            for actual, wanted in zip(found, expected, strict=True):
                 close(actual, wanted, 1e-12)
+
+
+@pytest.mark.skipif("emu" not in backends(), reason="no g++: nothing plays the GPU")
+@pytest.mark.parametrize("name", names())
+def test_results_and_derivatives_on_an_emulated_gpu(name):
+    """Bodies and rules keep to the device they were given, and compute there what they do here."""
+    for sample in samples(name):
+        if name == "to_device":
+            continue
+        there = Sample([put("emu", a) for a in sample.arrays], placed(sample.constants))
+        for actual, expected in zip(compute(name, there), body(name, sample), strict=True):
+            assert isinstance(actual, get_backend("emu").array_types), type(actual)
+            close(get_backend("emu").get(actual), expected, 1e-12)
+        if differentiable(name, sample):
+            here, moved = (first_derivatives(name, s, False)[2] for s in (sample, there))
+            for a, b in zip(here, moved, strict=True):
+                assert str(b.device) == "emu:0"
+                close(b.numpy(), a.numpy(), 1e-12)
+
+
+def placed(constants):
+    """The constants with index arrays on the emulated device."""
+    key = constants.get("key")
+    if isinstance(key, tuple):
+        return {**constants, "key": tuple(put("emu", part) for part in key)}
+    return {**constants, "key": put("emu", key)} if isinstance(key, np.ndarray) else constants
 
 
 # (c), (d) Derivatives against differences
@@ -220,7 +247,7 @@ def first_derivatives(name, sample, create_graph):
     inputs = leaves(name, sample)
     outputs = real_outputs(OPS[name](*inputs, **sample.constants))
     rng = np.random.default_rng(3)
-    seeds = [Tensor(rng.standard_normal(y.shape).astype(y.dtype)) for y in outputs]
+    seeds = [Tensor(rng.standard_normal(y.shape).astype(y.dtype)).to(y.device) for y in outputs]
     starts = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     return outputs, starts, grad(outputs, starts, seeds, create_graph=create_graph)
 
@@ -287,10 +314,6 @@ def test_inputs_are_not_modified(name):
 
 
 # (h) What bodies use exists in CuPy
-
-
-def source_tree(function):
-    return ast.parse(textwrap.dedent(inspect.getsource(function)))
 
 
 def array_module_uses(tree):

@@ -6,7 +6,7 @@ from ._jit import compiled
 from ._layout import channels_first, ready, served
 
 
-def batch_norm(x, mean, var, weight, bias, *, eps):
+def batch_norm(x, mean, var, weight=None, bias=None, eps=1e-5):
     """y = (x - mean) / sqrt(var + eps) * weight + bias per channel (axis 1) of x (n, c, ...).
 
     mean, var, weight and bias are (c); weight and bias may be None. Declines memory that is not

@@ -56,7 +56,7 @@ def numbers(text: str) -> list[float]:
 def devices(options: argparse.Namespace) -> str:
     """``--gpus 0,2`` as device names, else ``--devices``."""
     if options.gpus is None:
-        return str(int(options.devices)) if options.devices.isdigit() else str(options.devices)
+        return str(options.devices)
     return ",".join(f"cuda:{index.strip()}" for index in options.gpus.split(","))
 
 

@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         with cl.ProgressBar(epoch, options.epochs, len(rows)) as bar:
             loss = train.run(loader, watch=bar.show)[0]
         result = train.evaluate(tests)
-        history.append({"loss": loss, "test_loss": result["loss"], **result, **bar.speed()})
+        history.append({**result, "loss": loss, "test_loss": result["loss"], **bar.speed()})
         cl.epoch_line(epoch, options.epochs, history[-1])
         save(options.save, options.model, model, optimizer, loader, history)
     return cl.finish(options, train, model, digits.origin, held_out, history)

@@ -12,7 +12,7 @@ from minidp.tensor import Buffer, Tensor
 class Loss(Module):
     """A loss with a ``reduction``: "mean", "sum" or "none"."""
 
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
         self.reduction = F.check_reduction(reduction)
 
@@ -44,7 +44,7 @@ class CrossEntropyLoss(Loss):
         self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
@@ -63,7 +63,7 @@ class NLLLoss(Loss):
     def __init__(
         self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
 
@@ -82,7 +82,7 @@ class BCEWithLogitsLoss(Loss):
     def __init__(
         self, weight: Any = None, *, reduction: str = "mean", pos_weight: Any = None
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 

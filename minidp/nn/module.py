@@ -65,7 +65,7 @@ class Module:
     def _check_kind(self, name: str, value: Any) -> None:
         """Refuse to lose a parameter, module or buffer by giving its name to something else."""
         present = vars(self).get(name)
-        kinds = [kind for kind in (Parameter, Module) if isinstance(present, kind)]
+        kinds: list[type] = [kind for kind in (Parameter, Module) if isinstance(present, kind)]
         kinds += [Tensor] if not kinds and name in vars(self).get("_persistent", ()) else []
         for kind in kinds:
             if not (value is None or isinstance(value, kind)):
@@ -167,12 +167,13 @@ class Module:
 
     def get_submodule(self, target: str) -> Module:
         """The module at a dotted path; "" is this one."""
-        module = self
+        found = self
         for name in target.split(".") if target else []:
-            module = vars(module).get(name)  # type: ignore[assignment]
-            if not isinstance(module, Module):
-                raise AttributeError(f"{type(self).__name__} has no module {target!r} (at {name!r})")
-        return module
+            child = vars(found).get(name)
+            if not isinstance(child, Module):
+                raise AttributeError(f"{type(self).__name__}: no module {target!r} (at {name!r})")
+            found = child
+        return found
 
     def train(self, mode: bool = True) -> Self:
         """Switch dropout and batch statistics on (or off), here and below."""

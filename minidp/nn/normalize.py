@@ -31,14 +31,14 @@ class BatchNorm(Module):
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
         affine: bool = True, track_running_stats: bool = True, device: Any = None,
-        dtype: Any = None,
+        dtype: Any = None, bias: bool = True,
     ) -> None:  # fmt: skip
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         size = {"device": device, "dtype": dtype}
         self.weight = Parameter(ones(num_features, **size)) if affine else None
-        self.bias = Parameter(zeros(num_features, **size)) if affine else None
+        self.bias = Parameter(zeros(num_features, **size)) if affine and bias else None
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, **size) if tracked else None)
         self.register_buffer("running_var", ones(num_features, **size) if tracked else None)
@@ -89,7 +89,8 @@ class BatchNorm(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
         )
 
 

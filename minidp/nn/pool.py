@@ -43,17 +43,19 @@ class AvgPool2d(Module):
     def __init__(
         self, kernel_size: Size, stride: Size | None = None, padding: Size = 0,
         ceil_mode: bool = False, count_include_pad: bool = True,
+        divisor_override: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
         self.ceil_mode, self.count_include_pad = ceil_mode, count_include_pad
+        self.divisor_override = divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
         return F.avg_pool2d(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
-            self.count_include_pad,
+            self.count_include_pad, self.divisor_override,
         )  # fmt: skip
 
     def extra_repr(self) -> str:

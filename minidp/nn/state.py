@@ -46,7 +46,8 @@ def load(module: Module, given: Mapping[str, Any], strict: bool) -> Keys:
     own = dict(entries(module))
     keys = Keys([k for k in own if k not in given], [k for k in given if k not in own])
     problems = _names(keys) if strict else []
-    problems += [_misfit(k, own[k], v) for k, v in given.items() if k in own and _differs(own[k], v)]
+    common = [(name, own[name], value) for name, value in given.items() if name in own]
+    problems += [_misfit(*each) for each in common if _differs(*each[1:])]
     if problems:
         text = "\n\t".join(problems)
         raise StateDictError(
@@ -54,9 +55,8 @@ def load(module: Module, given: Mapping[str, Any], strict: bool) -> Keys:
             "Nothing was loaded. strict=False ignores missing and unexpected keys."
         )
     with no_grad():
-        for name, tensor in own.items():
-            if name in given:
-                tensor.copy_(given[name])
+        for _, tensor, value in common:
+            tensor.copy_(value)
     return keys
 
 

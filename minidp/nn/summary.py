@@ -110,8 +110,8 @@ def _inputs(model: Module, example: Any) -> tuple[Any, ...]:
         return (example,)
     if all(isinstance(size, int) for size in example):
         like = next(model.parameters(), None)
-        where = {} if like is None else {"device": like.device, "dtype": like.dtype}
-        return (zeros(tuple(example), **where),)
+        given = zeros(tuple(example))
+        return (given if like is None else given.to(like.device, like.dtype),)
     return tuple(example)
 
 

@@ -50,8 +50,8 @@ def part(g: Any, i: int, sizes: Sequence[Shape], dim: int) -> Any:
     return OPS["narrow"](g, dim=dim, start=start, length=sizes[i][dim])
 
 
-@op("... -> ...",
-    x=lambda g, x_shape, dim, start, length: embed(g, shape=x_shape, dim=dim, start=start))  # fmt: skip
+@op("... -> ...", x=lambda g, x_shape, dim, start: embed(
+    g, shape=x_shape, dim=dim, start=start))  # fmt: skip
 def narrow(xp: Any, x: Array, dim: int, start: int, length: int) -> Array:
     """``length`` places of axis ``dim``, from ``start``; a view."""
     return x[(slice(None),) * dim + (slice(start, start + length),)]
@@ -160,7 +160,8 @@ def expanded(self: Tensor, *sizes: Any) -> Tensor:
     wanted = _sizes(sizes)
     own = (1,) * (len(wanted) - self.ndim) + self.shape
     shape = tuple(n if size == -1 else size for n, size in zip(own, wanted, strict=False))
-    if len(own) != len(wanted) or any(n not in (1, size) for n, size in zip(own, shape, strict=True)):
+    fits = len(own) == len(wanted)
+    if not fits or any(n not in (1, size) for n, size in zip(own, shape, strict=True)):
         raise ShapeError(f"expand({self.shape}, {wanted}): only axes of length 1 can grow")
     result: Tensor = expand(self, shape=shape)
     return result
@@ -198,7 +199,8 @@ def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[
         if np.sum(sizes, dtype=int) != total:
             raise ShapeError(f"split({sizes}): the sizes must add up to {total}")
     starts = [int(np.sum(sizes[:i], dtype=int)) for i in range(len(sizes))]
-    return tuple(narrow(self, dim=axis, start=at, length=n) for at, n in zip(starts, sizes, strict=True))
+    pieces = zip(starts, sizes, strict=True)
+    return tuple(narrow(self, dim=axis, start=at, length=n) for at, n in pieces)
 
 
 @method()
@@ -222,7 +224,7 @@ def contiguous(self: Tensor) -> Tensor:
 
 @method()
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``; itself if nothing changes."""
+    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``; itself if no change."""
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     for each in args:
         if isinstance(each, Tensor):

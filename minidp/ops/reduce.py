@@ -58,7 +58,7 @@ def amin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
 def argmax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Where the largest value is (the first of equals) along ``dim``, or in the flat array."""
     _nonempty("argmax", x, dim)
-    return x.argmax(axis=_axis("argmax", x, dim), keepdims=keepdim)
+    return xp.argmax(x, axis=_axis("argmax", x, dim), keepdims=keepdim)
 
 
 @method("argmin")
@@ -66,7 +66,7 @@ def argmax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
 def argmin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Where the smallest value is (the first of equals) along ``dim``, or in the flat array."""
     _nonempty("argmin", x, dim)
-    return x.argmin(axis=_axis("argmin", x, dim), keepdims=keepdim)
+    return xp.argmin(x, axis=_axis("argmin", x, dim), keepdims=keepdim)
 
 
 @method("all")
@@ -173,6 +173,8 @@ def _choose(name: str, x: Tensor, dim: Any, keepdim: bool) -> Any:
         return x.maximum(dim) if name == "max" else x.minimum(dim)
     if dim is None:
         return x.amax() if name == "max" else x.amin()
+    if x.ndim == 0:
+        return tuple(each.squeeze() for each in _choose(name, x.reshape(1), dim, keepdim))
     where = argmax if name == "max" else argmin
     indices = where(x, dim=dim, keepdim=True)
     values = take_along_dim(x, indices, dim=axis_of(name, dim, x.ndim))

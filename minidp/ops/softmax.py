@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from minidp.errors import ShapeError
 from minidp.op import op
 from minidp.ops.elementwise import exp, full_like, where
 from minidp.ops.layout import narrow, reshape
 from minidp.ops.reduce import sum
 from minidp.shapes import axis_of
-from minidp.types import Array
+from minidp.types import Array, Shape
 
 
 @op("f:... -> ...", quiet=True, check=lambda x, dim: axis_of("softmax", dim, len(x)),
@@ -32,8 +33,17 @@ def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     return shifted - xp.log(xp.exp(shifted).sum(axis=dim, keepdims=True))
 
 
-@op("n c ..., i:n ... -> n ...", quiet=True,
-    x=lambda g, x, target, ignore_index: cross_entropy_input(g, x, target, ignore_index))  # fmt: skip
+def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
+    if target != (x[0], *x[2:]):
+        raise ShapeError(
+            f"cross_entropy(x {x}, target {target}): expected logits (n, c, ...) and one label for "
+            f"each of their columns, of shape {(x[0], *x[2:])}"
+        )
+
+
+@op("n c ..., i:n ... -> n ...", quiet=True, check=_check_labels,
+    x=lambda g, x, target, ignore_index: cross_entropy_input(
+        g, x, target, ignore_index))  # fmt: skip
 def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
     """Losses log sum_c e^x_c - x_target for logits x over axis 1; 0 where target is ignored.
 
@@ -53,7 +63,8 @@ def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) ->
 @op("n ..., n c ..., i:n ... -> n c ...", quiet=True,
     dy=lambda g, x, target, ignore_index: sum(
         g * residual(x, target, ignore_index), dim=1),
-    x=lambda g, dy, x, target, ignore_index: softmax_slope(g, dy, x, target, ignore_index))  # fmt: skip
+    x=lambda g, dy, x, target, ignore_index: softmax_slope(
+        g, dy, x, target, ignore_index))  # fmt: skip
 def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_index: int) -> Array:
     """The cotangent of cross_entropy's x: dy (softmax(x) - one_hot(target)), 0 where ignored."""
     if x.size == 0:

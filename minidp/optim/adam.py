@@ -17,12 +17,13 @@ from minidp.types import Array
 def adam(xp: Any, p: Array, g: Array, m: Array, v: Array, vmax: Array = None, *, lr: float,
          beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool,
          maximize: bool, amsgrad: bool, step: int) -> None:  # fmt: skip
-    """In place: m += (1 - beta1) (d - m); v = beta2 v + (1 - beta2) d d; with a = vmax =
-    max(vmax, v) if ``amsgrad``, else v: p -= lr m / (1 - beta1^step) / (sqrt(a / (1 - beta2^step)) + eps).
+    """In place: m += (1 - beta1) (d - m); v = beta2 v + (1 - beta2) d d;
+    p -= lr m / (1 - beta1^step) / (sqrt(a / (1 - beta2^step)) + eps).
 
-    d is g (turned round to ``maximize``) plus weight_decay p; ``decoupled``, p is first shrunk by
-    1 - lr weight_decay instead. ``step`` counts from 1. Sources: Kingma and Ba 2015, arXiv
-    1412.6980; Reddi, Kale and Kumar 2018 (amsgrad); Loshchilov and Hutter 2019, arXiv 1711.05101.
+    a is v, or with ``amsgrad`` vmax = max(vmax, v). d is g (turned round to ``maximize``) plus
+    weight_decay p; ``decoupled``, p is first shrunk by 1 - lr weight_decay instead. ``step`` counts
+    from 1. Sources: Kingma and Ba 2015, arXiv 1412.6980; Reddi, Kale and Kumar 2018 (amsgrad);
+    Loshchilov and Hutter 2019, arXiv 1711.05101.
     """
     d = -g if maximize else g
     if decoupled:

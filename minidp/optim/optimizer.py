@@ -13,6 +13,7 @@ from typing import Any
 
 from minidp.autograd import enable_grad, no_grad
 from minidp.mode import mode
+from minidp.ops.elementwise import full_like
 from minidp.optim import state
 from minidp.tensor import Tensor
 from minidp.types import Array
@@ -114,13 +115,13 @@ class Optimizer:
 
     def _arrays(self, parameter: Tensor, group: Group) -> dict[str, Array]:
         """The parameter's state arrays; zeros before the first step."""
-        found = self.state.get(parameter, {})
-        zero = parameter.detach() * 0 if any(found.get(n) is None for n in self.slots(group)) else None
-        return {
-            name: zero.clone().data if zero is not None and found.get(name) is None
-            else found[name].to(parameter.device, parameter.dtype).data
-            for name in self.slots(group)
-        }  # fmt: skip
+        arrays = {}
+        for name in self.slots(group):
+            present = self.state.get(parameter, {}).get(name)
+            if present is None:
+                present = full_like(parameter.detach(), value=0.0)
+            arrays[name] = present.to(parameter.device, parameter.dtype).data
+        return arrays
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or fill them with zeros."""
@@ -141,11 +142,12 @@ class Optimizer:
         state.load(self, state_dict)
 
     def __repr__(self) -> str:
-        lines = []
+        lines = [f"{type(self).__name__} ("]
         for index, group in enumerate(self.param_groups):
             lines.append(f"Parameter Group {index}")
             lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join([f"{type(self).__name__} (", *lines, ")"])
+            lines.append("")
+        return "\n".join([*lines[:-1], ")"])
 
 
 def _check_leaf(parameter: Any) -> None:

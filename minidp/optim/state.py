@@ -23,7 +23,7 @@ def saved(optimizer: Optimizer) -> dict[str, Any]:
          "params": [number[parameter] for parameter in group["params"]]}
         for group in optimizer.param_groups
     ]  # fmt: skip
-    state = {number[p]: dict(values) for p, values in optimizer.state.items() if p in number}
+    state = {i: dict(optimizer.state[p]) for p, i in number.items() if p in optimizer.state}
     return {"state": state, "param_groups": groups}
 
 
@@ -32,7 +32,7 @@ def load(optimizer: Optimizer, given: dict[str, Any]) -> None:
     groups = given["param_groups"]
     if len(groups) != len(optimizer.param_groups):
         raise ValueError("loaded state dict has a different number of parameter groups: "
-                         f"{len(groups)}, this optimizer {len(optimizer.param_groups)}")  # fmt: skip
+                         f"{len(groups)}, here {len(optimizer.param_groups)}")  # fmt: skip
     for new, own in zip(groups, optimizer.param_groups, strict=True):
         if len(new["params"]) != len(own["params"]):
             raise ValueError("loaded state dict contains a parameter group that doesn't match the "

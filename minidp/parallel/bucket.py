@@ -7,15 +7,14 @@ pass reached it: added over replicas, it tells which parameters were used anywhe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from minidp.backend import backend_of, get_backend
 from minidp.device import Device
+from minidp.parallel.memory import Memory, moved
 from minidp.tensor import Parameter, Tensor
 from minidp.types import Array, DType
 
@@ -25,80 +24,55 @@ ALIGN = 16
 FIRST_KIB, LIMIT_KIB = 64, 1024
 
 
-class Memory:
-    """One copy of a bucket's parameters, with the optimiser's state for it, in one place."""
-
-    def __init__(self, data: Array) -> None:
-        self.data = data
-        self._lock = threading.Lock()
-        self._states: WeakKeyDictionary[Any, dict[str, Array]] = WeakKeyDictionary()
-
-    def state(self, optimizer: Any, names: Sequence[str], bucket: Bucket) -> dict[str, Array]:
-        """Flat arrays of the optimiser's state, by name, made from its state per parameter."""
-        with self._lock:
-            found = self._states.setdefault(optimizer, {})
-            for name in names:
-                if name not in found:
-                    found[name] = backend_of(self.data).xp.zeros_like(self.data)
-                    bucket.load_state(optimizer, name, found[name])
-            return found
-
-
 class Bucket:
     """Which parameters lie where, and the master copy of their values."""
 
-    def __init__(self, index: int, parameters: Sequence[Parameter], group: int, home: Device) -> None:
-        self.index, self.parameters, self.group, self.home = index, list(parameters), group, home
+    def __init__(self, index: int, parameters: Sequence[Parameter], home: Device) -> None:
+        self.index, self.parameters, self.home = index, list(parameters), home
         self.dtype: DType = parameters[0].dtype
         self.shapes = [p.shape for p in parameters]
+        self.sizes = [p.numel() for p in parameters]
         self.offsets = [0]
-        for parameter in parameters:
-            self.offsets.append(self.offsets[-1] + -(-parameter.numel() // ALIGN) * ALIGN)
+        for size in self.sizes:
+            self.offsets.append(self.offsets[-1] + -(-size // ALIGN) * ALIGN)
         self.size = self.offsets[-1]
-        self.master = Memory(get_backend(home.type).put(aligned(self.size, self.dtype), home.index))
-        self._views = self.views(self.master.data)
+        flat = get_backend(home.type).put(aligned(self.size, self.dtype), home.index)
+        self.master = Memory(flat, self.views)
         self.refresh()
 
     def views(self, flat: Array) -> tuple[Array, ...]:
         """Each parameter as a view of a flat array laid out like this bucket."""
-        return tuple(
-            flat[start : start + int(np.prod(shape, dtype=int))].reshape(shape)
-            for start, shape in zip(self.offsets, self.shapes, strict=False)
-        )
+        return tuple([
+            flat[start : start + size].reshape(shape)
+            for start, size, shape in zip(self.offsets, self.sizes, self.shapes, strict=False)
+        ])  # fmt: skip
 
     def refresh(self) -> None:
         """Make every parameter a view of the master copy again, taking over its values."""
-        for parameter, view in zip(self.parameters, self._views, strict=True):
+        for parameter, view in zip(self.parameters, self.master.views, strict=True):
             if parameter.data is not view:
-                backend = get_backend(self.home.type)
-                view[...] = backend.put(backend_of(parameter.data).get(parameter.data), self.home.index)
+                view[...] = moved(parameter.data, view)
                 parameter.data = view
-
-    def load_state(self, optimizer: Any, name: str, flat: Array) -> None:
-        """Take over what the optimiser already keeps for these parameters."""
-        for parameter, view in zip(self.parameters, self.views(flat), strict=True):
-            kept = optimizer.state.get(parameter, {}).get(name)
-            if kept is not None:
-                view[...] = get_backend(self.home.type).put(
-                    backend_of(kept.data).get(kept.data), self.home.index
-                )
+        self.master.touch()
 
     def used(self, reduced: Array) -> list[bool]:
         """Which parameters some replica's backward reached, from the reduced gradient memory."""
         flags = backend_of(reduced).get(reduced[self.size :])
-        return [bool(flag) for flag in flags]
+        return [flag != 0 for flag in flags.tolist()]
 
-    def runs(self, used: Sequence[bool], steps: Sequence[int]) -> list[tuple[int, int, int]]:
-        """(start, stop, steps taken) of stretches that one update kernel may treat alike."""
-        result: list[tuple[int, int, int]] = []
-        for i, step in enumerate(steps):
+    def runs(self, kinds: Sequence[Any]) -> list[tuple[int, int, Any]]:
+        """(start, stop, kind) of stretches that one update may treat alike.
+
+        ``kinds`` has an entry per parameter; None: it is not to be updated.
+        """
+        result: list[tuple[int, int, Any]] = []
+        for i, kind in enumerate(kinds):
             start, stop = self.offsets[i], self.offsets[i + 1]
-            if not used[i]:
+            if kind is None:
                 continue
-            if result and result[-1][1] == start and result[-1][2] == step:
-                result[-1] = (result[-1][0], stop, step)
-            else:
-                result.append((start, stop, step))
+            if result and result[-1][1:] == (start, kind):
+                start = result.pop()[0]
+            result.append((start, stop, kind))
         return result
 
 
@@ -129,11 +103,11 @@ def make_buckets(
             or owner[id(parameter)] != owner[id(run[0])]
             or parameter.dtype != run[0].dtype
         ):
-            buckets.append(Bucket(len(buckets), run, owner[id(run[0])], home))
+            buckets.append(Bucket(len(buckets), run, home))
             run = []
         run.append(parameter)
     if run:
-        buckets.append(Bucket(len(buckets), run, owner[id(run[0])], home))
+        buckets.append(Bucket(len(buckets), run, home))
     return buckets
 
 

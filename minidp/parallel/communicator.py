@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from minidp.types import Array, Shape
+from minidp.types import Array, DType, Shape
 
 
-@dataclass(frozen=True)
-class Tag:
+class Tag(NamedTuple):
     """What a collective is, so that replicas that disagree are told at once."""
 
     operation: str
     name: str
     step: int
     shape: Shape
-    dtype: str
+    dtype: DType
 
     def __str__(self) -> str:
-        return f"{self.operation}({self.name!r}, {self.dtype}{list(self.shape)}) in step {self.step}"
+        what = f"{self.name!r}, {self.dtype}{list(self.shape)}"
+        return f"{self.operation}({what}) in step {self.step}"
 
 
 class Work(ABC):
@@ -28,7 +28,7 @@ class Work(ABC):
 
     @abstractmethod
     def wait(self) -> Array:
-        """The result, once it is there."""
+        """The result, once it is there. Call it once."""
 
 
 class Communicator(ABC):
@@ -43,8 +43,15 @@ class Communicator(ABC):
     step: int = 0
 
     @abstractmethod
-    def all_reduce(self, array: Array, name: str, among: Sequence[int] | None = None) -> Work:
-        """The sum over ranks, in a fixed balanced tree; ``array`` may be overwritten."""
+    def all_reduce(
+        self, array: Array, name: str, among: Sequence[int] | None = None, in_place: bool = False
+    ) -> Work:
+        """The sum over ranks, in a fixed balanced tree.
+
+        ``in_place``: ``array`` is overwritten, and the result may be one memory for all ranks,
+        to be read only. Such reductions are counted apart: they may begin at different places
+        among the other collectives, as buckets do where a replica leaves out a branch.
+        """
 
     @abstractmethod
     def reduce_scatter(self, array: Array, name: str) -> Work:
@@ -69,6 +76,10 @@ class Communicator(ABC):
     @abstractmethod
     def barrier(self, name: str) -> None:
         """Return when every rank has come here."""
+
+    def close(self, failed: bool) -> None:
+        """The replica has ended: give back what it holds."""
+        return
 
 
 def bounds(size: int, parts: int, block: int = 16) -> list[int]:

@@ -8,48 +8,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from minidp.backend import backend_of, get_backend
+from minidp.backend import get_backend
 from minidp.device import Device
 from minidp.errors import GraphError
 from minidp.mode import switched
 from minidp.ops.collective import broadcast, unpack
-from minidp.parallel.bucket import Bucket, Memory, aligned
+from minidp.parallel.bucket import Bucket, aligned
 from minidp.parallel.communicator import Work
+from minidp.parallel.memory import Memory, moved
 from minidp.tensor import Tensor
 from minidp.types import Array
 
 
 class BucketEnd:
-    """One replica's end of a bucket: its copy of the values and its part of the gradient."""
+    """One replica's end of a bucket: the copy of the values it reads, its part of the gradient.
 
-    def __init__(self, bucket: Bucket, device: Device, own: bool) -> None:
-        self.bucket, self.device = bucket, device
-        backend = get_backend(device.type)
-        self.gradient = backend.put(aligned(bucket.size + len(bucket.parameters), bucket.dtype),
-                                    device.index)  # fmt: skip
-        here = device == bucket.home or (device.type == bucket.home.type == "cpu" and not own)
-        self.memory = bucket.master
-        self.values = bucket.master.data
+    ``memory`` is the copy that this replica updates, together with the ``peers`` that share it.
+    """
+
+    def __init__(
+        self, bucket: Bucket, device: Device, memory: Memory, peers: Sequence[int]
+    ) -> None:  # fmt: skip
+        self.bucket, self.device, self.memory, self.peers = bucket, device, memory, peers
+        self.gradient: Array | None = None
+        home = bucket.home if memory is bucket.master else device
+        here = home == device or home.type == device.type == "cpu"
+        self.values = memory.data
         if not here:
-            self.values = backend.put(bucket.master.data.copy(), device.index)
-            self.memory = Memory(self.values) if own else bucket.master
+            self.values = get_backend(device.type).put(memory.data, device.index)
         self.views = bucket.views
 
     def hand_out(self) -> Array:
         """This replica's values, fetched from the master copy where they are not its own."""
         if self.values is not self.memory.data:
-            fresh = backend_of(self.memory.data).get(self.memory.data)
-            self.values[...] = get_backend(self.device.type).put(fresh, self.device.index)
+            self.values[...] = moved(self.memory.data, self.values)
         return self.values
 
     def pack(self, cotangents: dict[int, Array]) -> Array:
         """Lay the parameters' cotangents end to end; zeros where backward did not come by."""
-        flat, size = self.gradient, self.bucket.size
-        for i, view in enumerate(self.views(flat)):
+        bucket = self.bucket
+        if self.gradient is None:
+            zeros = aligned(bucket.size + len(bucket.parameters), bucket.dtype)
+            self.gradient = get_backend(self.device.type).put(zeros, self.device.index)
+        for i, view in enumerate(self.views(self.gradient)):
             given = cotangents.get(i)
             view[...] = 0 if given is None else given
-            flat[size + i] = 0 if given is None else 1
-        return flat
+            self.gradient[bucket.size + i] = 0 if given is None else 1
+        return self.gradient
+
+    def release(self, reduced: Array) -> None:
+        """Leave the memory to ``Parameter.grad`` if the sum was made there."""
+        if reduced is self.gradient:
+            self.gradient = None
 
 
 class Link:
@@ -89,6 +99,23 @@ class Link:
         self._launch()
 
 
-def make_ends(buckets: Sequence[Bucket], device: Device, store: str) -> list[BucketEnd]:
-    """A replica's ends of all buckets."""
-    return [BucketEnd(bucket, device, own=store == "device") for bucket in buckets]
+def make_ends(
+    buckets: Sequence[Bucket], places: Sequence[Device], store: str
+) -> list[list[BucketEnd]]:
+    """Every replica's ends of all buckets.
+
+    Store ``local``: all update the master copy, each a slice of it. ``device``: each device has a
+    copy of its own, updated by the replicas that run there.
+    """
+    ends: list[list[BucketEnd]] = [[] for _ in places]
+    for bucket in buckets:
+        memories = {bucket.home: bucket.master}
+        for rank, place in enumerate(places):
+            peers = [r for r, p in enumerate(places) if store == "local" or p == place]
+            if store == "device" and place not in memories:
+                flat = aligned(bucket.size, bucket.dtype)
+                copy = get_backend(place.type).put(flat, place.index)
+                memories[place] = Memory(copy, bucket.views)
+            memory = bucket.master if store == "local" else memories[place]
+            ends[rank].append(BucketEnd(bucket, place, memory, peers))
+    return ends

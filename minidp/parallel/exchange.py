@@ -51,14 +51,17 @@ class Exchange:
         self.failure: BaseException | None = None
         self.rounds: dict[Hashable, Round] = {}
         self.threads: dict[int, threading.Thread] = {}
-        self.waiting: dict[int, tuple[Callable[[], bool], str, Callable[[], list[int]]]] = {}
+        self.waiting: dict[int, tuple[Callable[[], bool], object, Callable[[], list[int]]]] = {}
         self.gone: set[int] = set()
+        self.steps: dict[int, int] = {}
         self.shared: dict[Hashable, Any] = {}
         self._once = threading.Lock()
         self.turns: dict[int, threading.Lock] = {}
         self.holding: set[int] = set()
 
-    def give(self, rank: int, key: Hashable, tag: Tag, members: tuple[int, ...], what: Any) -> Round:
+    def give(
+        self, rank: int, key: Hashable, tag: Tag, members: tuple[int, ...], what: Any
+    ) -> Round:
         """Bring ``rank``'s part to the round ``key``; a ReplicaError when the tags differ."""
         with self.condition:
             self.check()
@@ -97,11 +100,15 @@ class Exchange:
                 del self.rounds[key]
 
     def wait(
-        self, rank: int, until: Callable[[], bool], what: str, missing: Callable[[], list[int]]
+        self, rank: int, until: Callable[[], bool], what: object, missing: Callable[[], list[int]]
     ) -> None:
-        """Wait for ``until()``, giving the device to another replica meanwhile."""
+        """Wait for ``until()``, giving the device to another replica meanwhile.
+
+        What is there counts, even after a failure: so all replicas go through a step that was
+        agreed on, or none does.
+        """
         with self.condition:
-            if until() and self.failure is None:
+            if until():
                 return
         self.end_turn(rank)
         try:
@@ -114,13 +121,13 @@ class Exchange:
         self.take_turn(rank)
 
     def _wait(
-        self, rank: int, until: Callable[[], bool], what: str, missing: Callable[[], list[int]]
+        self, rank: int, until: Callable[[], bool], what: object, missing: Callable[[], list[int]]
     ) -> None:
         began, warned = time.monotonic(), _debugged()
         while True:
-            self.check()
             if until():
                 return
+            self.check()
             self._check_progress()
             waited = time.monotonic() - began
             if waited > self.warn_after and not warned:
@@ -142,7 +149,7 @@ class Exchange:
             + ". All replicas must go through the same collectives, in the same order"
         )  # fmt: skip
 
-    def _report(self, rank: int, what: str, missing: list[int], waited: float) -> str:
+    def _report(self, rank: int, what: object, missing: list[int], waited: float) -> str:
         frames = sys._current_frames()
         stacks = []
         for each in missing:
@@ -150,18 +157,28 @@ class Exchange:
             frame = frames.get(thread.ident or -1) if thread is not None else None
             stack = "".join(traceback.format_stack(frame)) if frame is not None else "(gone)\n"
             stacks.append(f"replica {each} is at:\n{stack}")
-        names = ", ".join(map(str, missing))
-        return (
-            f"replica {rank} has waited {waited:.1f} s for replica(s) {names} to reach {what}\n"
-            + "".join(stacks)
-        )
+        names = f"replica(s) {', '.join(map(str, missing))} to reach " if missing else ""
+        return f"replica {rank} has waited {waited:.1f} s for {names}{what}\n" + "".join(stacks)
 
-    def fail(self, error: BaseException) -> None:
-        """Record the first failure and wake everyone."""
+    def fail(self, error: BaseException, where: str = "") -> None:
+        """Record the first failure, with a note of where it happened, and wake everyone."""
         with self.condition:
             if self.failure is None:
                 self.failure = error
+                if where:
+                    error.add_note(where)
             self.condition.notify_all()
+
+    def poison(self) -> BaseException | None:
+        """Take the failure out, to be raised; whoever still runs ends at its next wait.
+
+        What stays behind has no traceback, which would keep all its frames alive in a cycle.
+        """
+        with self.condition:
+            failure = self.failure
+            if failure is not None:
+                self.failure = Stopped()
+            return failure
 
     def depart(self, rank: int) -> None:
         """Say that ``rank`` has ended."""
@@ -180,12 +197,14 @@ class Exchange:
         self.turns[rank] = lock
 
     def take_turn(self, rank: int) -> None:
-        """Wait until the device of ``rank`` is free, and hold it."""
+        """Wait until the device of ``rank`` is free, and hold it; after a failure all may run."""
         lock = self.turns.get(rank)
-        if lock is not None:
-            while not lock.acquire(timeout=0.2):
-                self.check()
-            self.holding.add(rank)
+        while lock is not None:
+            if lock.acquire(timeout=0.2):
+                self.holding.add(rank)
+                return
+            if self.failure is not None:
+                return
 
     def end_turn(self, rank: int) -> None:
         """Let other replicas have the device of ``rank``."""

@@ -17,7 +17,8 @@ class Feed:
     def __init__(self, batches: Iterable[Any], size: int) -> None:
         self.batches, self.size = iter(batches), size
         self._items: dict[int, tuple[Any, int]] = {}
-        self._fetched, self._fetching, self._ended = 0, False, False
+        self._fetched, self._ended = 0, False
+        self._fetching: list[int] = []  # the rank that is asking the loader
 
     def each(self, rank: int, exchange: Exchange) -> Iterator[Any]:
         """The batches in order, for one replica; raises what the loader raises."""
@@ -36,31 +37,34 @@ class Feed:
                     return self._take(index, exchange)
                 if self._ended:
                     return None
-                mine = not self._fetching and len(self._items) < AHEAD
-                self._fetching = self._fetching or mine
+                mine = self._room()
+                if mine:
+                    self._fetching = [rank]
             if mine:
                 self._fetch(exchange)
             else:
-                exchange.wait(rank, lambda: self._moved(index), f"batch {index} of the loader", list)
+                exchange.wait(rank, lambda: self._moved(index), f"batch {index} of the loader",
+                              lambda: self._fetching)  # fmt: skip
+
+    def _room(self) -> bool:
+        return not self._fetching and len(self._items) < AHEAD
 
     def _moved(self, index: int) -> bool:
         """Whether it is worth looking again."""
-        room = not self._fetching and len(self._items) < AHEAD
-        return index in self._items or self._ended or room
+        return index in self._items or self._ended or self._room()
 
     def _fetch(self, exchange: Exchange) -> None:
-        batch, ended = None, False
         try:
-            batch = next(self.batches, self)
-            ended = batch is self
-        finally:
+            batch = next(self.batches)
+        except StopIteration:
             with exchange.condition:
-                self._fetching = False
-                self._ended = self._ended or ended
-                if not ended and batch is not None:
-                    self._items[self._fetched] = (batch, 0)
-                    self._fetched += 1
+                self._fetching, self._ended = [], True
                 exchange.condition.notify_all()
+            return
+        with exchange.condition:
+            self._items[self._fetched] = (batch, 0)
+            self._fetched, self._fetching = self._fetched + 1, []
+            exchange.condition.notify_all()
 
     def _take(self, index: int, exchange: Exchange) -> tuple[Any]:
         batch, taken = self._items[index]

@@ -8,7 +8,7 @@ gives something new: so reduction overlaps with backward without threads of its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,12 +20,16 @@ from minidp.types import Array
 SMALL = 4096
 """Elements up to which every rank adds for itself: one meeting instead of two."""
 
+Key = tuple[tuple[int, ...], bool, int]
+
 
 class HostWork(Work):
-    """A round of the exchange, seen from one rank."""
+    """A large sum: a round of the exchange, seen from one rank."""
 
-    def __init__(self, communicator: HostCommunicator, key: tuple[object, ...], current: Round) -> None:
-        self.communicator, self.key, self.round = communicator, key, current
+    def __init__(
+        self, communicator: HostCommunicator, key: Key, current: Round, shared: bool
+    ) -> None:
+        self.communicator, self.key, self.round, self.shared = communicator, key, current, shared
         self.reduced = False
 
     def advance(self) -> None:
@@ -33,7 +37,7 @@ class HostWork(Work):
         if self.reduced or not self.round.complete:
             return
         self.reduced = True
-        arrays = [self.round.given[rank] for rank in self.round.members]
+        arrays = [self.round.given[rank].reshape(-1) for rank in self.round.members]
         cuts = bounds(arrays[0].size, len(arrays))
         place = self.round.members.index(self.communicator.rank)
         tree_sum([a[cuts[place] : cuts[place + 1]] for a in arrays])
@@ -45,15 +49,16 @@ class HostWork(Work):
         self.advance()
         link.meet(current, lambda: len(current.finished) == len(current.members))
         result = current.given[current.members[0]]
+        result = result if self.shared else result.copy()
         link.forget(self)
         return result
 
 
 class SmallWork(Work):
-    """A round whose result every rank makes from what all gave."""
+    """A round whose result every rank makes from what all gave; no rank changes what it gave."""
 
     def __init__(
-        self, communicator: HostCommunicator, key: tuple[object, ...], current: Round, root: int | None
+        self, communicator: HostCommunicator, key: Key, current: Round, root: int = 0
     ) -> None:
         self.communicator, self.key, self.round, self.root = communicator, key, current, root
 
@@ -63,12 +68,10 @@ class SmallWork(Work):
         given = [current.given[rank] for rank in current.members]
         self.communicator.exchange.leave(self.communicator.rank, self.key)
         if current.tag.operation == "all_reduce":
-            copies = [array.copy() for array in given]
-            tree_sum(copies)
-            return copies[0]
+            return tree_total(given)
         if current.tag.operation == "all_gather":
             return np.concatenate(given)
-        return given[self.root or 0]
+        return given[self.root].copy()
 
 
 class HostCommunicator(Communicator):
@@ -76,63 +79,62 @@ class HostCommunicator(Communicator):
 
     def __init__(self, rank: int, exchange: Exchange) -> None:
         self.rank, self.size, self.exchange = rank, exchange.size, exchange
-        self._counts: dict[tuple[int, ...], int] = {}
+        self._counts: dict[tuple[tuple[int, ...], bool], int] = {}
         self._open: list[HostWork] = []
 
-    def all_reduce(self, array: Array, name: str, among: Sequence[int] | None = None) -> Work:
+    def all_reduce(
+        self, array: Array, name: str, among: Sequence[int] | None = None, in_place: bool = False
+    ) -> Work:
         self.progress()
-        host = backend_of(array).get(array)
-        key, current = self._give("all_reduce", name, host, among)
+        host = _host(array, copy=not in_place or array.size <= SMALL)
+        key, current = self.give("all_reduce", name, host, among, in_place)
         if host.size <= SMALL:
-            return SmallWork(self, key, current, None)
-        work = HostWork(self, key, current)
+            return SmallWork(self, key, current)
+        work = HostWork(self, key, current, in_place)
         self._open.append(work)
         return work
 
     def reduce_scatter(self, array: Array, name: str) -> Work:
-        work = self.all_reduce(array.copy(), name)
-        return SliceWork(work, self.rank, self.size)
+        return SliceWork(self.all_reduce(array, name), self.rank, self.size)
 
     def all_gather(self, array: Array, name: str) -> Work:
-        host = backend_of(array).get(array)
-        return SmallWork(self, *self._give("all_gather", name, host.copy(), None), None)
+        return SmallWork(self, *self.give("all_gather", name, _host(array), None))
 
     def broadcast(self, array: Array, name: str, root: int = 0) -> Work:
-        host = backend_of(array).get(array)
-        return SmallWork(self, *self._give("broadcast", name, host.copy(), None), root)
+        return SmallWork(self, *self.give("broadcast", name, _host(array), None), root)
 
     def send(self, array: Array, name: str, to: int) -> Work:
-        host = backend_of(array).get(array)
-        pair = (self.rank, to)
-        return SmallWork(self, *self._give("send", name, host.copy(), pair), 0)
+        return SmallWork(self, *self.give("send", name, _host(array), (self.rank, to)))
 
     def recv(self, array: Array, name: str, source: int) -> Work:
-        pair = (source, self.rank)
-        return SmallWork(self, *self._give("send", name, backend_of(array).get(array), pair), 0)
+        return SmallWork(self, *self.give("send", name, _host(array), (source, self.rank)))
 
     def barrier(self, name: str) -> None:
-        SmallWork(self, *self._give("barrier", name, np.zeros(0, np.int8), None), 0).wait()
+        SmallWork(self, *self.give("barrier", name, np.zeros(0, np.int8), None)).wait()
 
     def progress(self) -> None:
         """Work on rounds that became complete since."""
         for work in self._open:
             work.advance()
 
-    def meet(self, current: Round, until: object) -> None:
+    def meet(self, current: Round, until: Callable[[], bool]) -> None:
         """Wait for peers; the exchange watches over it."""
-        self.exchange.wait(self.rank, until, str(current.tag), current.missing)  # type: ignore[arg-type]
+        self.exchange.wait(self.rank, until, current.tag, current.missing)
 
     def forget(self, work: HostWork) -> None:
         self._open.remove(work)
         self.exchange.leave(self.rank, work.key)
 
-    def _give(
-        self, operation: str, name: str, array: Array, among: Sequence[int] | None
-    ) -> tuple[tuple[object, ...], Round]:
+    def give(
+        self, operation: str, name: str, array: Array, among: Sequence[int] | None,
+        in_place: bool = False,
+    ) -> tuple[Key, Round]:  # fmt: skip
+        """Bring this rank's part to the next collective of these ranks."""
         members = tuple(range(self.size)) if among is None else tuple(among)
-        count = self._counts[members] = self._counts.get(members, 0) + 1
-        key = (members, count)
-        tag = Tag(operation, name, self.step, tuple(array.shape), str(array.dtype))
+        line = (members, in_place)
+        count = self._counts[line] = self._counts.get(line, 0) + 1
+        tag = Tag(operation, name, self.step, array.shape, array.dtype)
+        key = (*line, count)
         return key, self.exchange.give(self.rank, key, tag, members, array)
 
 
@@ -146,6 +148,20 @@ class SliceWork(Work):
         result = self.work.wait()
         rows = len(result) // self.size
         return result[self.rank * rows : (self.rank + 1) * rows].copy()
+
+
+def _host(array: Array, copy: bool = True) -> Array:
+    """The array in host memory; ``copy``: in memory of its own."""
+    host = backend_of(array).get(array)
+    return host.copy() if copy and host is array else host
+
+
+def tree_total(arrays: Sequence[Array]) -> Array:
+    """The sum of all arrays, in the order of ``tree_sum``; new memory unless there is only one."""
+    while len(arrays) > 1:
+        pairs = [a + b for a, b in zip(arrays[::2], arrays[1::2], strict=False)]
+        arrays = pairs + list(arrays[len(pairs) * 2 :])
+    return arrays[0]
 
 
 def tree_sum(arrays: Sequence[Array]) -> None:

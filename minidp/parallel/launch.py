@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from minidp.backend import get_backend
@@ -74,45 +74,58 @@ def launch_on(
     """``launch`` for replicas that already have their devices."""
     exchange = Exchange(len(places), warn_after, deadline)
     results: list[Any] = [None] * len(places)
-    locks = {place: threading.Lock() for place in places}
     modes = mode.handed_on()
 
     def run(rank: int) -> None:
-        device, world = places[rank], None
         try:
             exchange.take_turn(rank)
-            with get_backend(device.type).activate(device.index):
-                link = communicator(rank, exchange, places, store)
-                world = World(rank, device, link, exchange, store)
-                with switched(**modes, replica=world):
-                    results[rank] = program(world, *args)
+            results[rank] = _program(program, args, rank, places, exchange, store, modes)
             exchange.depart(rank)
         except Stopped:
             pass
         except BaseException as error:
-            step = f", step {world.step}" if world is not None else ""
-            error.add_note(f"in replica {rank} on {device}{step}")
-            exchange.fail(error)
+            step = exchange.steps.get(rank, 0)
+            exchange.fail(error, f"in replica {rank} on {places[rank]}, step {step}")
         finally:
             exchange.end_turn(rank)
 
+    locks = {place: threading.Lock() for place in places}
     for rank, place in enumerate(places):
         if places.count(place) > 1:
             exchange.share_device(rank, locks[place])
         name = f"minidp replica {rank} on {place}"
         exchange.threads[rank] = threading.Thread(target=run, args=(rank,), name=name, daemon=True)
-    with blas_threads(1), _quick_switches():
-        for thread in exchange.threads.values():
-            thread.start()
-        _join(exchange, watch)
-    if exchange.failure is not None:
-        raise exchange.failure
+    with _SETTINGS:
+        _run_threads(exchange, watch)
+    failure = exchange.poison()
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            del failure, exchange, run
     return results
 
 
-def communicator(
-    rank: int, exchange: Exchange, places: list[Device], store: str
-) -> Communicator:
+def _program(
+    program: Callable[..., Any], args: tuple[Any, ...], rank: int, places: list[Device],
+    exchange: Exchange, store: str, modes: dict[str, Any],
+) -> Any:  # fmt: skip
+    """Run the program in the thread of ``rank``, with its device current."""
+    with get_backend(places[rank].type).activate(places[rank].index):
+        exchange.check()
+        link = communicator(rank, exchange, places, store)
+        world, failed = World(rank, places, link, exchange, store), True
+        try:
+            with switched(**modes, replica=world):
+                result = program(world, *args)
+            failed = False
+            return result
+        finally:
+            exchange.steps[rank] = world.step
+            world.close(failed)
+
+
+def communicator(rank: int, exchange: Exchange, places: list[Device], store: str) -> Communicator:
     """NCCL between different GPUs whose store is ``device``; host memory for all else."""
     if store == "device" and places[rank].type == "cuda" and 1 < len(set(places)) == len(places):
         cupy = get_backend("cuda").xp
@@ -121,10 +134,13 @@ def communicator(
     return HostCommunicator(rank, exchange)
 
 
-def _join(exchange: Exchange, watch: Callable[[], None] | None) -> None:
-    """Wait for the replicas; after a failure, only for as long as they need to notice it."""
+def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
+    """Run the replicas; after a failure, only for as long as they need to notice it."""
+    threads = list(exchange.threads.values())
     try:
-        for thread in exchange.threads.values():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
             while thread.is_alive() and exchange.failure is None:
                 thread.join(0.1)
                 if watch is not None:
@@ -132,13 +148,40 @@ def _join(exchange: Exchange, watch: Callable[[], None] | None) -> None:
     except BaseException as error:
         exchange.fail(error)
     until = time.monotonic() + GRACE
-    for thread in exchange.threads.values():
-        thread.join(max(0.0, until - time.monotonic()))
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(max(0.0, until - time.monotonic()))
+
+
+class Settings:
+    """What belongs to the whole process while replicas run, of however many launches at once.
+
+    BLAS runs one thread per replica, and Python threads take turns often, so that a busy one does
+    not starve the others. The last launch to end puts things back.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._launches, self._undo = threading.Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._launches += 1
+            if self._launches == 1:
+                self._undo.enter_context(blas_threads(1))
+                self._undo.enter_context(_quick_switches())
+
+    def __exit__(self, *failure: object) -> None:
+        with self._lock:
+            self._launches -= 1
+            if self._launches == 0:
+                self._undo.close()
+
+
+_SETTINGS = Settings()
 
 
 @contextmanager
 def _quick_switches() -> Iterator[None]:
-    """Let Python threads take turns often, so that a busy one does not starve the replicas."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, 5e-4))
     try:

@@ -16,11 +16,12 @@ from minidp.backend import backend_of, get_backend
 from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.parallel.bucket import make_buckets
-from minidp.parallel.communicator import Communicator, bounds
+from minidp.parallel.communicator import Communicator
 from minidp.parallel.ends import BucketEnd, Link, make_ends
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
 from minidp.parallel.split import Share, cut, rows_of, shares, to_device
+from minidp.parallel.update import BucketUpdate, groups_of
 from minidp.placement import place
 from minidp.random import Generator, default_generator
 from minidp.tensor import Parameter, Tensor
@@ -28,13 +29,17 @@ from minidp.types import Array
 
 
 class World:
-    """What a replica's program is given: ``rank``, ``size``, ``device`` and ``comm``."""
+    """What a replica's program is given: ``rank``, ``size``, ``device`` and ``comm``.
+
+    ``places`` are the devices of all replicas.
+    """
 
     def __init__(
-        self, rank: int, device: Device, comm: Communicator, exchange: Exchange, store: str
+        self, rank: int, places: Sequence[Device], comm: Communicator, exchange: Exchange,
+        store: str,
     ) -> None:  # fmt: skip
-        self.rank, self.size, self.device, self.comm = rank, comm.size, device, comm
-        self.exchange, self.store = exchange, store
+        self.rank, self.size, self.device, self.comm = rank, comm.size, places[rank], comm
+        self.places, self.exchange, self.store = places, exchange, store
         self.generator = Generator(default_generator.seed, default_generator.step)
         self.share = Share(0, 1, comm.size)
         self.active: Sequence[int] = range(comm.size)
@@ -44,7 +49,8 @@ class World:
         self._place: dict[int, tuple[int, int]] = {}
         self._actions: list[Callable[[], None]] = []
         self._copies: dict[int, Tensor] = {}
-        self._launched = self._shards = 0
+        self._optimizers: list[Any] = []
+        self._launched = self._shards = self._models = 0
 
     @property
     def first_row(self) -> int:
@@ -52,13 +58,24 @@ class World:
         return self.share.start
 
     def replicate(self, model: Any) -> Any:
-        """The model, for this replica: from now on backward() also reduces its gradients."""
-        first = self.exchange.once("home", lambda: self.device if self.store == "device" else None)
-        home = first or Device("cpu", 0)
-        groups = [list(model.parameters())]
-        buckets = self.exchange.once(("buckets", id(model)), lambda: make_buckets(groups, home))
-        self.adopt(make_ends(buckets, self.device, self.store))
+        """The model, for this replica: from now on backward() also reduces its gradients.
+
+        Every replica passes the same model; a ReplicaError otherwise.
+        """
+        self._models += 1
+        first, ends = self.exchange.once(("model", self._models), lambda: self._all_ends(model))
+        if first is not model:
+            raise ReplicaError(
+                f"replicate: replica {self.rank} gave another {type(model).__name__} than the "
+                "first did; build one model outside the program and pass it to all replicas"
+            )
+        self.adopt([*self.ends, *ends[self.rank]])
         return model
+
+    def _all_ends(self, model: Any) -> tuple[Any, list[list[BucketEnd]]]:
+        home = self.places[0] if self.store == "device" else Device("cpu", 0)
+        buckets = make_buckets([list(model.parameters())], home)
+        return model, make_ends(buckets, self.places, self.store)
 
     def shard(self, loader: Iterable[Any]) -> Iterator[Any]:
         """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
@@ -78,9 +95,11 @@ class World:
         """Train the parameters in these buckets."""
         self.ends = list(ends)
         self._place = {
-            id(p): (end.bucket.index, i)
-            for end in ends for i, p in enumerate(end.bucket.parameters)
+            id(p): (index, i)
+            for index, end in enumerate(self.ends) for i, p in enumerate(end.bucket.parameters)
         }  # fmt: skip
+        for end in self.ends:
+            end.memory.follow(end.bucket.master)
         self.begin(self.step, self.share, self.active)
 
     def begin(self, step: int, share: Share, active: Sequence[int]) -> None:
@@ -88,8 +107,18 @@ class World:
         self.step, self.share, self.active = step, share, active
         self.comm.step = step
         self.generator.step, self.generator.draw = step, 0
+        self._renew()
+
+    def _renew(self) -> None:
+        """Forget the values, gradients and intentions of the step before."""
         self.links = [Link(end, self.launch_ready) for end in self.ends]
         self._actions, self._copies, self._launched = [], {}, 0
+
+    def close(self, failed: bool) -> None:
+        """The program has ended: let go of the model and of peers."""
+        self.ends, self._place = [], {}
+        self._renew()
+        self.comm.close(failed)
 
     def local(self, shared: Tensor) -> Tensor:
         """This replica's tensor for a Parameter or Buffer of the model."""
@@ -131,7 +160,8 @@ class World:
             link = self.links[self._launched]
             if link.gradient is None:
                 return
-            link.work = self.comm.all_reduce(link.gradient, f"bucket {self._launched}")
+            name = f"bucket {self._launched}"
+            link.work = self.comm.all_reduce(link.gradient, name, in_place=True)
             self._launched += 1
 
     def launch_all(self) -> None:
@@ -141,68 +171,62 @@ class World:
                 link.gradient = link.end.pack({})
         self.launch_ready()
 
-    def update(self, optimizer: Any, loss: Sequence[float] = (0.0,)) -> list[float]:
+    def update(
+        self, optimizer: Any, numbers: Sequence[float] = (),
+        accepted: Callable[[list[float]], None] | None = None,
+    ) -> list[float]:  # fmt: skip
         """Finish the step: reduce, agree, update this replica's slice, commit.
 
-        Returns the sums over replicas of the numbers in ``loss``.
+        Returns the sums over replicas of ``numbers``; one replica also calls ``accepted`` with
+        them as part of the step. Until all have agreed nothing changes; from then on no replica
+        waits for another before its part is done, so that a step happens whole or not at all.
         """
         self.launch_all()
-        states = [self._state(optimizer, end) for end in self.ends]
-        reduced = [link.work.wait() for link in self.links if link.work is not None]
-        totals = self._agree(loss)
-        for end, gradient, state in zip(self.ends, reduced, states, strict=True):
-            self._update_bucket(optimizer, end, gradient, *state)
+        owner, lead = groups_of(optimizer), self._lead(optimizer)
+        updates = [BucketUpdate(optimizer, lead, link.end, owner) for link in self.links]
+        for link, update in zip(self.links, updates, strict=True):
+            update.reduced = link.work.wait() if link.work is not None else update.reduced
+        totals = self._agree(numbers)
+        for update in updates:
+            update.run(self.rank)
         if self.rank == self.active[0]:
-            self._commit(reduced)
+            self._commit(updates)
+            if accepted is not None:
+                accepted(totals)
         if self.exchange.once(optimizer, lambda: self.rank) == self.rank:
-            self._advance(optimizer, reduced)
+            for update in updates:
+                update.advance()
         self.comm.barrier("end of step")
+        self._finish(updates)
         return totals
+
+    def _lead(self, optimizer: Any) -> Any:
+        """The first of the optimisers that replicas have in this place."""
+        if optimizer not in self._optimizers:
+            self._optimizers.append(optimizer)
+        place = self._optimizers.index(optimizer)
+        return self.exchange.once(("optimizer", place), lambda: optimizer)
 
     def _agree(self, numbers: Sequence[float]) -> list[float]:
         total = self.comm.all_reduce(np.array(numbers, np.float64), "loss").wait()
-        return [float(each) for each in total]
+        result: list[float] = total.tolist()
+        return result
 
-    def _state(self, optimizer: Any, end: BucketEnd) -> tuple[dict[str, Array], list[int]]:
-        """The optimiser's state for a bucket, read before anyone can have committed the step."""
-        names = optimizer.slots(optimizer.param_groups[end.bucket.group])
-        taken = [optimizer.steps_taken(p) for p in end.bucket.parameters]
-        return end.memory.state(optimizer, names, end.bucket), taken
-
-    def _update_bucket(
-        self, optimizer: Any, end: BucketEnd, gradient: Array, state: dict[str, Array],
-        taken: Sequence[int],
-    ) -> None:  # fmt: skip
-        bucket, memory = end.bucket, end.memory
-        group = optimizer.param_groups[bucket.group]
-        cuts = bounds(bucket.size, self.size)
-        first, last = cuts[self.rank : self.rank + 2] if self.store == "local" else (0, bucket.size)
-        g = gradient if self.store == "local" else self._here(gradient)
-        for start, stop, step in bucket.runs(bucket.used(gradient), taken):
-            part = slice(max(start, first), min(stop, last))
-            if part.start < part.stop:
-                slices = {name: array[part] for name, array in state.items()}
-                optimizer.update(memory.data[part], g[part], slices, group, step)
-
-    def _commit(self, reduced: Sequence[Array]) -> None:
+    def _commit(self, updates: Sequence[BucketUpdate]) -> None:
         """What happens once for all replicas: buffers and gradients are set."""
         for action in self._actions:
             action()
-        for end, gradient in zip(self.ends, reduced, strict=True):
-            bucket = end.bucket
-            views = bucket.views(place(gradient[: bucket.size], bucket.home))
-            for p, view, used in zip(bucket.parameters, views, bucket.used(gradient), strict=True):
+        for update in updates:
+            bucket = update.end.bucket
+            views = bucket.views(place(update.reduced[: bucket.size], bucket.home))
+            for p, view, used in zip(bucket.parameters, views, update.used, strict=True):
                 p.grad = Tensor(view) if used else None
                 p.version[0] += 1
 
-    def _advance(self, optimizer: Any, reduced: Sequence[Array]) -> None:
-        """Count the step in the optimiser, once however many replicas share it."""
-        for end, gradient in zip(self.ends, reduced, strict=True):
-            bucket = end.bucket
-            names = optimizer.slots(optimizer.param_groups[bucket.group])
-            flat = bucket.master.state(optimizer, names, bucket)
-            views = {name: bucket.views(array) for name, array in flat.items()}
-            for i, used in enumerate(bucket.used(gradient)):
-                if used:
-                    arrays = {name: view[i] for name, view in views.items()}
-                    optimizer.advance(bucket.parameters[i], arrays)
+    def _finish(self, updates: Sequence[BucketUpdate]) -> None:
+        for update in updates:
+            update.end.release(update.reduced)
+        if self._shards:
+            self._renew()
+        else:
+            self.begin(self.step + 1, self.share, self.active)

@@ -8,7 +8,8 @@ of replicas it is equal to the last bit, on any number of devices.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,16 +75,30 @@ class Scheduler:
             raise ReplicaError(f"nan={nan!r}: expected None or 'raise'")
         self.nan, self.warn_after, self.deadline = nan, warn_after, deadline
         weights = check_workload(workload, len(self.devices))
-        if replicas is None:
-            self.places, self.weights = self.devices, weights
-        else:
-            self.places, self.weights = self._placed(replicas, weights), check_workload(None, replicas)
-        home = self.devices[0] if store == "device" else Device("cpu", 0)
-        groups = [group["params"] for group in optimizer.param_groups]
-        self._check_parameters(groups)
-        self.buckets: list[Bucket] = make_buckets(groups, home)
-        self.ends = [make_ends(self.buckets, place, store) for place in self.places]
+        self.places, self.weights = self.devices, weights
+        if replicas is not None:
+            self.places = self._placed(replicas, weights)
+            self.weights = check_workload(None, replicas)
+        self.buckets: list[Bucket] = []
+        self._trained: list[Any] | None = None
+        self._prepare()
         self.progress = Progress()
+
+    def _prepare(self) -> None:
+        """Take over what the caller changed since: values, and which parameters are trained."""
+        groups = [group["params"] for group in self.optimizer.param_groups]
+        trained = [
+            (p, p.dtype, p.shape, g)
+            for g, group in enumerate(groups) for p in group if p.requires_grad
+        ]  # fmt: skip
+        if self._trained is None or not _same(trained, self._trained):
+            self._check_parameters(groups)
+            home = self.devices[0] if self.store == "device" else Device("cpu", 0)
+            self.buckets = make_buckets(groups, home)
+            self.ends = make_ends(self.buckets, self.places, self.store)
+            self._trained = trained
+        for bucket in self.buckets:
+            bucket.refresh()
 
     def _placed(self, replicas: int, weights: Sequence[Any]) -> list[Device]:
         """The device of each replica, as many to each device as its workload says."""
@@ -139,8 +154,6 @@ class Scheduler:
         self, batches: Iterable[Any], watch: Callable[[Progress], None] | None = None
     ) -> None:
         """One pass over ``batches``."""
-        for bucket in self.buckets:
-            bucket.refresh()
         self._launch(self._train, batches, watch)
 
     def evaluate(
@@ -153,14 +166,8 @@ class Scheduler:
         their sum. ``accuracy`` is there by default.
         """
         metrics = {"accuracy": correct} if metrics is None else metrics
-        training = getattr(self.model, "training", False)
-        if training:
-            self.model.eval()
-        try:
+        with _evaluation(self.model):
             parts = self._launch(self._evaluate, loader, None, metrics)
-        finally:
-            if training:
-                self.model.train()
         rows = sum(part[0] for part in parts)
         if rows == 0:
             raise ReplicaError("evaluate: the loader gave no rows")
@@ -171,10 +178,16 @@ class Scheduler:
         self, program: Callable[..., Any], batches: Iterable[Any],
         watch: Callable[[Progress], None] | None, *args: Any,
     ) -> list[Any]:  # fmt: skip
+        self._prepare()
         feed = Feed(batches, len(self.places))
         poll = None if watch is None else lambda: watch(self.progress)
-        return launch_on(program, self.places, (feed, *args), self.store, poll,
-                         self.warn_after, self.deadline)  # fmt: skip
+        try:
+            return launch_on(program, self.places, (feed, *args), self.store, poll,
+                             self.warn_after, self.deadline)  # fmt: skip
+        except BaseException:
+            # a replica inside a long kernel may still write to the ends it was given
+            self.ends = make_ends(self.buckets, self.places, self.store)
+            raise
 
     def _steps(self, world: World, feed: Feed) -> Any:
         """Each batch of the feed, with this replica's step begun for it."""
@@ -184,18 +197,24 @@ class Scheduler:
             step += 1
             parts = shares(rows_of(x), self.weights)
             active = [rank for rank, part in enumerate(parts) if part.rows]
-            if not active:
-                raise ReplicaError("a batch without rows cannot be trained on; drop it")
             world.begin(step, parts[world.rank], active)
             yield x, y, parts[world.rank]
 
     def _train(self, world: World, feed: Feed) -> None:
         for x, y, share in self._steps(world, feed):
+            if share.total == 0:
+                raise ReplicaError("a batch without rows cannot be trained on; drop it")
             loss = self._backward(world, x, y, share) if share.rows else 0.0
-            (total,) = world.update(self.optimizer, [loss * share.fraction])
-            if world.rank == world.active[0]:
-                self.progress.count(share.total, total)
-                default_generator.step = world.step
+            world.update(self.optimizer, [loss * share.fraction], self._accepted(world, share))
+
+    def _accepted(self, world: World, share: Share) -> Callable[[list[float]], None]:
+        """What else belongs to an accepted step: it is counted."""
+
+        def count(totals: list[float]) -> None:
+            self.progress.count(share.total, totals[0])
+            default_generator.step = world.step
+
+        return count
 
     def _backward(self, world: World, x: Any, y: Any, share: Share) -> float:
         loss = self.loss(*self._forward(world, x, y, share))
@@ -239,6 +258,27 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor:
     """Whether the largest output is that of the target class, row by row."""
     result: Tensor = outputs.argmax(1) == targets
     return result
+
+
+def _same(these: list[Any], those: list[Any]) -> bool:
+    """Whether the same parameters are meant, with equal remarks on each."""
+    return len(these) == len(those) and all(
+        a[0] is b[0] and a[1:] == b[1:] for a, b in zip(these, those, strict=True)
+    )
+
+
+@contextmanager
+def _evaluation(model: Any) -> Iterator[None]:
+    """The model in evaluation mode; then each of its modules in the mode that it was in."""
+    modules = list(model.modules()) if hasattr(model, "modules") else []
+    before = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in zip(modules, before, strict=True):
+            module.training = training
 
 
 def _host(value: Any) -> Any:

@@ -47,7 +47,7 @@ def check_workload(workload: Sequence[float] | None, count: int) -> list[Fractio
 
 
 def counts(rows: int, weights: Sequence[Fraction]) -> list[int]:
-    """Rows per replica: the largest remainder; equal weights give the first ``rows mod k`` one more.
+    """Rows per replica by the largest remainder; if all weigh the same, the first get one more.
 
     A replica may get none. Ties go to the lower rank.
     """
@@ -85,7 +85,7 @@ def cut(batch: Any, share: Share) -> Any:
     if isinstance(batch, dict):
         return {name: cut(each, share) for name, each in batch.items()}
     if isinstance(batch, (tuple, list)):
-        return type(batch)(cut(each, share) for each in batch)
+        return _like(batch, [cut(each, share) for each in batch])
     data = batch.data if isinstance(batch, Tensor) else batch
     if len(data) != share.total:
         raise ReplicaError(f"a batch of {share.total} rows holds an array of {len(data)} rows")
@@ -97,5 +97,10 @@ def to_device(batch: Any, device: Device) -> Any:
     if isinstance(batch, dict):
         return {name: to_device(each, device) for name, each in batch.items()}
     if isinstance(batch, (tuple, list)):
-        return type(batch)(to_device(each, device) for each in batch)
+        return _like(batch, [to_device(each, device) for each in batch])
     return batch if device.type == "cpu" else batch.to(device)
+
+
+def _like(batch: Any, values: list[Any]) -> Any:
+    """The values as a tuple, named tuple or list, as ``batch`` is."""
+    return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)

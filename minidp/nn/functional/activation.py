@@ -50,15 +50,17 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return result
 
 
-def softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """y = e^x / sum e^x along ``dim``."""
-    result: Tensor = ops.softmax(input, dim=_axis("softmax", input, dim))
+def softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:
+    """y = e^x / sum e^x along ``dim``, computed in ``dtype`` if given."""
+    x = input if dtype is None else input.to(dtype)
+    result: Tensor = ops.softmax(x, dim=_axis("softmax", x, dim))
     return result
 
 
-def log_softmax(input: Tensor, dim: int | None = None) -> Tensor:
-    """y = x - log sum e^x along ``dim``."""
-    result: Tensor = ops.log_softmax(input, dim=_axis("log_softmax", input, dim))
+def log_softmax(input: Tensor, dim: int | None = None, *, dtype: Any = None) -> Tensor:
+    """y = x - log sum e^x along ``dim``, computed in ``dtype`` if given."""
+    x = input if dtype is None else input.to(dtype)
+    result: Tensor = ops.log_softmax(x, dim=_axis("log_softmax", x, dim))
     return result
 
 

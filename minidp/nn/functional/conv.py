@@ -30,8 +30,10 @@ def conv2d(
     if isinstance(padding, str):
         padding, rest = same_padding(padding, weight.shape[2:], stride, dilation)
         input = _grown(input, rest)
-    result: Tensor = conv.conv2d(input, weight, bias, stride=stride, dilation=dilation,
-                                 padding=pair(padding, "conv2d: padding"), groups=groups)  # fmt: skip
+    edge = pair(padding, "conv2d: padding")
+    result: Tensor = conv.conv2d(
+        input, weight, bias, stride=stride, padding=edge, dilation=dilation, groups=groups
+    )
     return result
 
 

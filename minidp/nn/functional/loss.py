@@ -54,7 +54,7 @@ def cross_entropy(
             input.unsqueeze(0), target.unsqueeze(0), weight, ignore_index=ignore_index,
             reduction=reduction, label_smoothing=label_smoothing,
         )  # fmt: skip
-        return values.squeeze(0) if reduction == "none" else values  # type: ignore[no-any-return]
+        return values.squeeze(0) if reduction == "none" else values
     _check_weight("cross_entropy", weight, input)
     if target.shape == input.shape and category(target.dtype) == 2:
         return _reduced(_soft(input, target, weight, label_smoothing), reduction)
@@ -72,8 +72,8 @@ def cross_entropy(
 def _check_weight(name: str, weight: Tensor | None, input: Tensor) -> None:
     if input.ndim < 2 or (weight is not None and weight.shape != input.shape[1:2]):
         given = None if weight is None else weight.shape
-        raise ShapeError(f"{name}(input {input.shape}, weight {given}): expected logits (n, c, ...) "
-                         "and one weight for each of the c classes")  # fmt: skip
+        raise ShapeError(f"{name}(input {input.shape}, weight {given}): expected logits "
+                         "(n, c, ...) and one weight for each of the c classes")  # fmt: skip
 
 
 def _classes(target: Tensor) -> Tensor:
@@ -118,7 +118,7 @@ def nll_loss(
     if input.ndim == 1:
         values = nll_loss(input.unsqueeze(0), target.unsqueeze(0), weight,
                           ignore_index=ignore_index, reduction=reduction)  # fmt: skip
-        return values.squeeze(0) if reduction == "none" else values  # type: ignore[no-any-return]
+        return values.squeeze(0) if reduction == "none" else values
     _check_weight("nll_loss", weight, input)
     target = _classes(target)
     if target.shape != (input.shape[0], *input.shape[2:]):
@@ -142,14 +142,29 @@ def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
     return input - target
 
 
-def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """(x - t)^2."""
-    return _reduced(_difference("mse_loss", input, target).square(), reduction)
+def _weighed(name: str, losses: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    if weight is None:
+        return _reduced(losses, reduction)
+    if weight.shape != losses.shape:
+        raise ShapeError(f"{name}: weights {weight.shape} and input {losses.shape} must have the "
+                         "same size")  # fmt: skip
+    return _reduced(losses * weight, reduction, weight)
 
 
-def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """|x - t|."""
-    return _reduced(_difference("l1_loss", input, target).abs(), reduction)
+def mse_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
+) -> Tensor:
+    """w (x - t)^2; the mean divides by the sum of the weights w."""
+    losses = _difference("mse_loss", input, target).square()
+    return _weighed("mse_loss", losses, weight, reduction)
+
+
+def l1_loss(
+    input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
+) -> Tensor:
+    """w |x - t|; the mean divides by the sum of the weights w."""
+    losses = _difference("l1_loss", input, target).abs()
+    return _weighed("l1_loss", losses, weight, reduction)
 
 
 def binary_cross_entropy_with_logits(

@@ -67,7 +67,7 @@ def _mean(total: Tensor, count: int, name: str) -> tuple[Tensor, Any]:
 
 
 def _check_count(counted: Any, input: Tensor) -> None:
-    """The variance of one value is not defined. A replica with two values need not ask the device."""
+    """One value has no variance. A replica with two of its own need not ask the device."""
     if input.numel() <= input.shape[1] and float(counted) <= 1:
         raise ValueError(
             "Expected more than 1 value per channel when training, got input size "

@@ -10,6 +10,7 @@ from minidp.create import as_tensor
 from minidp.errors import ShapeError
 from minidp.op import op
 from minidp.ops import pool
+from minidp.ops.layout import embed
 from minidp.ops.linalg import matmul
 from minidp.shapes import pair
 from minidp.tensor import Tensor
@@ -96,19 +97,37 @@ def max_pool2d_places(xp: Any, index: Array, width: int, kernel: Pair, stride: P
 
 def avg_pool2d(
     input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The mean of each window; ``count_include_pad`` says whether padding counts as zeros."""
+    """The mean of each window; ``count_include_pad`` says whether padding counts as zeros.
+
+    With ``divisor_override`` the sum of each window, divided by that.
+    """
     images = _images("avg_pool2d", input)
     kernel, step, edge = _window("avg_pool2d", kernel_size, stride, padding)
     size = pooled_size("avg_pool2d", input.shape, kernel, step, edge, (1, 1), ceil_mode)
+    if divisor_override is not None:
+        wide = _widened(images, kernel, step, edge, size)
+        y = pool.avg_pool2d(wide, kernel=kernel, stride=step, padding=(0, 0), size=size,
+                            count_include_pad=True)  # fmt: skip
+        return _like(y * (kernel[0] * kernel[1] / divisor_override), input)
     y = pool.avg_pool2d(images, kernel=kernel, stride=step, padding=edge, size=size,
                         count_include_pad=count_include_pad)  # fmt: skip
     return _like(y, input)
 
 
+def _widened(images: Tensor, kernel: Pair, stride: Pair, padding: Pair, size: Pair) -> Tensor:
+    """The images with their padding, and zeros behind as far as the last window reaches."""
+    for axis in (0, 1):
+        own = list(images.shape)
+        end = (size[axis] - 1) * stride[axis] + kernel[axis]
+        own[2 + axis] = max(padding[axis] + own[2 + axis], end)
+        images = embed(images, shape=tuple(own), dim=2 + axis, start=padding[axis])
+    return images
+
+
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """The mean of windows that tile the image: output i covers floor(i h / o) to ceil((i + 1) h / o).
+    """The mean of windows that tile the image: o from floor(i h / o) to ceil((i + 1) h / o).
 
     Where the windows are all alike this is ``avg_pool2d``, else two products with matrices of
     means: Y = R X C^T.

@@ -1,0 +1,134 @@
+"""The MNIST example as a user runs it: a process, its output, its exit code, its files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import minidp as dp
+
+EXAMPLE = [sys.executable, "-m", "minidp.examples.mnist"]
+SMALL = ["--model", "mlp", "--rows", "300", "--epochs", "2", "--devices", "2", "--json"]
+OFFLINE = {**os.environ, "MINIDP_OFFLINE": "1"}
+
+
+def run(*arguments, check=0, cwd=None):
+    done = subprocess.run([*EXAMPLE, *arguments], capture_output=True, text=True, env=OFFLINE,
+                          timeout=240, cwd=cwd)  # fmt: skip
+    assert done.returncode == check, done.stderr
+    return done
+
+
+def report(done):
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_prints_plain_lines_and_one_last_line_of_json(tmp_path):
+    done = run(*SMALL, cwd=tmp_path)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert "bundled digits" in lines[0] and "2 replica(s) on cpu:0, cpu:1" in lines[1]
+    assert sum(line.startswith("epoch ") for line in lines) == 2
+    last = report(done)
+    assert set(last) == {"accuracy", "test_loss", "seconds", "rows_per_second", "devices", "data",
+                         "epochs"}  # fmt: skip
+    assert last["devices"] == ["cpu:0", "cpu:1"] and last["epochs"] == 2
+    assert 0.5 < last["accuracy"] <= 1 and 0 < last["seconds"] < 240
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--devices", "tpu:0"], "unknown"),
+    (["--devices", "cpu:0,cpu:0"], "twice"),
+    (["--devices", "2", "--workload", "1,2,3"], "workload"),
+    (["--devices", "2", "--workload", "3,-1"], "negative"),
+    (["--devices", "2", "--workload", "0,0"], "zero"),
+    (["--devices", "2", "--workload", "a,b"], "--workload"),
+    (["--kv-store", "dist_sync"], "--kv-store"),
+    (["--resume", "nowhere.safetensors"], "no such file"),
+    (["--save", "no/such/folder/file"], "cannot be written"),
+    (["--data", "no-such-folder"], "no-such-folder"),
+    (["--epochs", "0"], "--epochs"),
+    (["--batch-size", "-3"], "--batch-size"),
+    (["--model", "transformer"], "--model"),
+    (["--unknown"], "--unknown"),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
+def test_a_bad_argument_gives_one_line_code_2_and_no_file(arguments, says, tmp_path):
+    done = run(*SMALL, "--plot", "out.png", *arguments, check=2, cwd=tmp_path)
+    assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("error: ")
+    assert says in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_gpus_without_a_gpu_say_what_to_do(tmp_path):
+    from minidp.backend import get_backend
+
+    if get_backend("cuda").count():
+        pytest.skip("this machine has a GPU, so --gpus is no mistake here")
+    done = run(*SMALL, "--gpus", "0,2", check=2, cwd=tmp_path)
+    assert len(done.stderr.splitlines()) == 1 and "emu" in done.stderr
+
+
+def test_a_checkpoint_of_another_model_or_a_damaged_one_is_refused(tmp_path):
+    run(*SMALL, "--save", "mlp.safetensors", cwd=tmp_path)
+    before = (tmp_path / "mlp.safetensors").read_bytes()
+    done = run(*SMALL, "--model", "cnn", "--resume", "mlp.safetensors", "--save", "b", check=2,
+               cwd=tmp_path)  # fmt: skip
+    assert len(done.stderr.splitlines()) == 1 and "'cnn'" in done.stderr
+    (tmp_path / "half").write_bytes(before[: len(before) // 2])
+    done = run(*SMALL, "--resume", "half", check=2, cwd=tmp_path)
+    assert len(done.stderr.splitlines()) == 1 and "half" in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["half", "mlp.safetensors"]
+
+
+def test_resuming_gives_the_bytes_of_never_stopping_on_other_devices_too(tmp_path):
+    common = [*SMALL, "--replicas", "4", "--optimizer", "adam"]
+    run(*common, "--epochs", "4", "--save", "whole", cwd=tmp_path)
+    run(*common, "--epochs", "2", "--save", "part", cwd=tmp_path)
+    run(*common, "--epochs", "4", "--devices", "3", "--resume", "part", "--save", "rest",
+        cwd=tmp_path)  # fmt: skip
+    whole, rest = (dp.load(tmp_path / name) for name in ("whole", "rest"))
+    for name, tensor in whole["model"].items():
+        assert tensor.numpy().tobytes() == rest["model"][name].numpy().tobytes(), name
+    assert [h["loss"] for h in whole["history"]] == [h["loss"] for h in rest["history"]]
+
+
+def test_emulated_gpus_train_the_cnn_like_the_cpu(tmp_path):
+    losses = {}
+    for devices in ("cpu:0-1", "emu:0-1"):
+        run("--rows", "200", "--epochs", "1", "--devices", devices, "--save", devices, cwd=tmp_path)
+        history = dp.load(tmp_path / devices)["history"][0]
+        losses[devices] = np.array([history["loss"], history["test_loss"]])
+    np.testing.assert_allclose(losses["emu:0-1"], losses["cpu:0-1"], atol=1e-4)
+
+
+def test_the_picture_is_drawn(tmp_path):
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib")
+    run(*SMALL, "--plot", "out.png", cwd=tmp_path)
+    content = (tmp_path / "out.png").read_bytes()
+    assert content.startswith(b"\x89PNG") and len(content) > 20_000
+
+
+def test_ctrl_c_ends_at_once_with_130():
+    process = subprocess.Popen([*EXAMPLE, "--epochs", "500", "--devices", "2"], env=OFFLINE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    assert process.stdout is not None
+    while not (line := process.stdout.readline()).startswith("epoch"):
+        assert line, "the run ended before its first epoch"
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130 and errors == "interrupted\n"
+    assert time.monotonic() - began < 4
+
+
+def test_the_installation_reports_itself():
+    done = subprocess.run([sys.executable, "-m", "minidp"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    for word in ("minidp 0.1.0", "numpy", "cpu", "cuda", "emu", "conv2d", "caches"):
+        assert word in done.stdout

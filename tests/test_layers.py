@@ -1,0 +1,161 @@
+"""The layers of the tree: imports go down only, files stay short, and importing stays cheap."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LAYERS = [
+    ("types", "errors", "shapes"),
+    ("mode", "backend", "device"),
+    ("node", "tensor", "placement", "promotion", "record", "op", "autograd", "create", "random",
+     "printing", "graph"),
+    ("ops",),
+    ("nn", "optim", "data"),
+    ("parallel", "io"),
+    ("examples", "__main__", "testing"),
+]  # fmt: skip
+RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+APART = ("nn", "optim", "data")
+CORE = ("tensor", "node", "autograd", "op", "record", "promotion", "shapes", "graph",
+        "parallel/scheduler", "parallel/bucket", "parallel/communicator")  # fmt: skip
+
+
+def files(folder):
+    """Every Python file below, without following the link from minidp to kernels."""
+    found = sorted((ROOT / folder).rglob("*.py"))
+    return [f for f in found if folder != "minidp" or "kernels" not in f.relative_to(ROOT).parts]
+
+
+def imports(path):
+    """(line, module, names) of each import that runs, functions' own included."""
+    tree = ast.parse(path.read_text())
+    hidden = {
+        id(inner) for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for branch in node.body for inner in ast.walk(branch)
+    }  # fmt: skip
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name, []) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, "." * node.level + (node.module or ""), [a.name for a in node.names]
+
+
+def parts_of_minidp(path):
+    """(line, top-level part of minidp) that a file imports."""
+    for line, module, names in imports(path):
+        pieces = module.split(".")
+        if pieces[0] == "minidp":
+            for part in pieces[1:2] or names:
+                yield line, part
+
+
+def own_part(path):
+    return path.relative_to(ROOT / "minidp").parts[0].removesuffix(".py")
+
+
+def test_every_part_has_a_layer():
+    assert {own_part(f) for f in files("minidp")} - {"__init__"} <= set(RANK)
+
+
+@pytest.mark.parametrize("part", [name for layer in LAYERS for name in layer])
+def test_imports_go_down(part):
+    wrong = []
+    for path in files("minidp"):
+        if own_part(path) != part:
+            continue
+        for line, other in parts_of_minidp(path):
+            rank = RANK.get(other, -1 if other in ("kernels", "__version__") else 99)
+            apart = part in APART and other in APART and part != other
+            if rank > RANK[part] or apart:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {other}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_only_the_backend_reaches_the_kernels():
+    reaching = {own_part(f) for f in files("minidp") if "minidp.kernels" in code(f)}
+    assert reaching <= {"backend"}
+
+
+def code(path):
+    """A file's string constants and imported names, without its docstrings and comments."""
+    tree = ast.parse(path.read_text())
+    docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)
+             and isinstance(n.value, str) and id(n) not in docstrings]  # fmt: skip
+    return "\n".join([*texts, *(module for _, module, _ in imports(path))])
+
+
+def test_kernels_import_nothing_of_minidp():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {module}"
+        for path in files("kernels") for line, module, _ in imports(path)
+        if module.split(".")[0] in ("minidp", "kernels")
+    ]  # fmt: skip
+    assert files("kernels") and not wrong, "\n".join(wrong)
+
+
+def test_nobody_imports_kernels_under_another_name():
+    own = [f for f in ROOT.rglob("*.py") if "kernels" not in f.relative_to(ROOT).parts[:-1]]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}" for path in own for line, module, _ in imports(path)
+        if module.split(".")[0] == "kernels"
+    ]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_link_to_the_kernels_is_there():
+    assert (ROOT / "minidp/kernels").resolve() == ROOT / "kernels"
+
+
+def run(text, **options):
+    command = [sys.executable, "-c", text]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, **options
+    ).stdout
+
+
+def test_import_loads_no_compiler():
+    loaded = run("import sys, minidp; print(*sys.modules)").split()
+    tops = {name.split(".")[0] for name in loaded}
+    assert not tops & {"numba", "llvmlite", "cupy", "threadpoolctl", "matplotlib", "tqdm"}
+    assert "minidp.kernels" not in loaded and "minidp.testing" not in loaded
+
+
+def seconds(text, env):
+    """Processor time, so that others who use the machine do not count."""
+    return float(run(f"{text}\nimport time; print(time.process_time())", env=env))
+
+
+def test_import_is_quick(tmp_path):
+    """Under 0.25 s from bytecode, NumPy included and the interpreter's start not; best of five."""
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    run("import minidp", env=env)
+    bare = min(seconds("pass", env) for _ in range(5))
+    taken = min(seconds("import minidp", env) for _ in range(5)) - bare
+    print(f"import minidp: {taken:.3f} s")
+    assert taken < 0.25
+
+
+def length(path):
+    return len(path.read_text().splitlines())
+
+
+def test_files_stay_short():
+    long = {str(f.relative_to(ROOT)): length(f) for f in files("minidp") + files("kernels")}
+    assert not {name: n for name, n in long.items() if n > 300}
+
+
+def test_the_core_can_be_read_in_an_afternoon():
+    found = [ROOT / f"minidp/{name}.py" for name in CORE]
+    total = sum(length(path) for path in found if path.exists())
+    print(f"core: {total} lines")
+    assert total <= 2500
