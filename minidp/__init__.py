@@ -95,3 +95,20 @@ from minidp.types import float64 as double
 from minidp.types import int64 as long
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "abs", "add",
+    "all", "amax", "amin", "any", "arange", "argmax", "argmin", "as_tensor", "bool", "cat",
+    "chunk", "clamp", "cos", "data", "default_generator", "device", "device_list", "div",
+    "double", "empty", "enable_grad", "eq", "exp", "eye", "flatten", "float", "float16",
+    "float32", "float64", "from_numpy", "full", "full_like", "gather", "ge",
+    "get_default_dtype", "grad", "gt", "int16", "int32", "int64", "int8", "is_grad_enabled",
+    "isfinite", "isnan", "launch", "le", "linspace", "load", "log", "log_softmax", "long", "lt",
+    "manual_seed", "matmul", "max", "maximum", "mean", "min", "minimum", "mul", "ne", "neg",
+    "nn", "no_grad", "norm", "ones", "ones_like", "op", "ops", "optim", "permute", "pow",
+    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "relu", "reshape",
+    "rsqrt", "save", "set_default_dtype", "set_grad_enabled", "sigmoid", "sign", "sin",
+    "softmax", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "sum", "t",
+    "take_along_dim", "tanh", "tensor", "transpose", "uint8", "unsqueeze", "var", "where",
+    "zeros", "zeros_like",
+]  # fmt: skip

@@ -32,7 +32,7 @@ class Device:
 
 
 def device(name: Any, index: int | None = None) -> Device:
-    """The device called ``name``: ``device("cuda:1")``, ``device("cuda", 1)``, ``device("cpu")``."""
+    """The device called ``name``: ``device("cuda:1")``, ``device("cuda", 1)`` or ``"cpu"``."""
     if isinstance(name, Device):
         return name
     found = device_list(name if index is None else f"{name}:{index}")

@@ -34,7 +34,8 @@ def as_dtype(dtype: Any) -> DType:
     """The NumPy dtype that ``dtype`` means; names are PyTorch's (``"float"`` is float32)."""
     if isinstance(dtype, str) and dtype in BY_NAME:
         return BY_NAME[dtype]
-    return np.dtype(dtype)
+    result: DType = np.dtype(dtype)
+    return result
 
 
 def category(dtype: DType) -> int:

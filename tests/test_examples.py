@@ -115,8 +115,10 @@ def test_the_picture_is_drawn(tmp_path):
 
 
 def test_ctrl_c_ends_at_once_with_130():
-    process = subprocess.Popen([*EXAMPLE, "--epochs", "500", "--devices", "2"], env=OFFLINE,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+    process = subprocess.Popen(
+        [*EXAMPLE, "--epochs", "500", "--devices", "2"], env=OFFLINE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     assert process.stdout is not None
     while not (line := process.stdout.readline()).startswith("epoch"):
         assert line, "the run ended before its first epoch"

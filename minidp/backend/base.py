@@ -54,7 +54,7 @@ class Backend(ABC):
         """Make device ``index`` this thread's current one for a ``with`` block."""
         return nullcontext()
 
-    def synchronize(self) -> None:
+    def synchronize(self) -> None:  # noqa: B027 - most backends have nothing to wait for
         """Wait until the work given to this thread's current device is done."""
 
     def kernel(self, op: str) -> Kernel | None:

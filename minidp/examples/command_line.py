@@ -116,9 +116,12 @@ class ProgressBar:
 
 def epoch_line(epoch: int, epochs: int, result: dict[str, float]) -> None:
     """One line per epoch."""
-    print(f"epoch {epoch + 1:>{len(str(epochs))}}/{epochs}: train loss {result['loss']:.4f}, "
-          f"test loss {result['test_loss']:.4f}, test accuracy {result['accuracy']:.2%}, "
-          f"{result['seconds']:.2f} s, {result['rows_per_second']:,.0f} rows/s", flush=True)  # fmt: skip
+    print(
+        f"epoch {epoch + 1}/{epochs}: train loss {result['loss']:.4f}, "
+        f"test loss {result['test_loss']:.4f}, test accuracy {result['accuracy']:.2%}, "
+        f"{result['seconds']:.2f} s, {result['rows_per_second']:,.0f} rows/s",
+        flush=True,
+    )
 
 
 def finish(

@@ -102,7 +102,7 @@ def launch_on(
         try:
             raise failure
         finally:
-            del failure, exchange, run
+            del failure  # its frames are in its traceback: no cycle
     return results
 
 

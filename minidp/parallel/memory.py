@@ -20,7 +20,7 @@ Views = Callable[[Array], tuple[Array, ...]]
 
 
 class Slot:
-    """A flat array of parameters or of one kind of optimiser state, and how often it was replaced."""
+    """A flat array of parameters, or of optimiser state of one kind, and its changes from outside."""
 
     def __init__(self, flat: Array, views: tuple[Array, ...]) -> None:
         self.flat, self.views = flat, views
