@@ -30,7 +30,7 @@ class Plan:
     what was kept, or the name ``g``, ``i`` or that of a constant.
     """
 
-    __slots__ = ("calls", "keep")
+    __slots__ = ("calls", "keep", "outputs")
 
     def __init__(self, op: Op, needed: tuple[bool, ...]) -> None:
         self.keep: list[tuple[str, int]] = []
@@ -40,6 +40,7 @@ class Plan:
             if rule is not None:
                 sources = tuple(self._source(op, name) for name in op.asks(rule))
                 self.calls.append((position, rule, sources))
+        self.outputs = [position for kind, position in self.keep if kind == "output"]
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -52,7 +53,7 @@ class Plan:
 
 def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     """Run ``op``; when an input is a Tensor, wrap the result and record how it was made."""
-    met = False
+    met = scalars = False
     arrays: list[Array] = []
     sources: list[Tensor | None] = []
     for x in inputs:
@@ -63,20 +64,21 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
             arrays.append(x.data)
             sources.append(x)
         else:
+            scalars = scalars or isinstance(x, np.generic)
             arrays.append(x)
             sources.append(None)
-    if any(isinstance(x, np.generic) for x in arrays):
+    if scalars:
         arrays = _without_scalars(arrays, met)
     result = op.compute(arrays, constants)
     if not met:
         return result
     record = mode.grad and any(s is not None and s.node is not None for s in sources)
     node = _record(op, arrays, sources, constants, result) if record and op.rules else None
-    made = result if isinstance(result, tuple) else (result,)
-    tensors = tuple([_wrapped(y, arrays, sources) for y in made])
+    several = isinstance(result, tuple)
+    tensors = [_wrapped(y, arrays, sources) for y in (result if several else (result,))]
     if node is not None:
         _attach(op, node, tensors)
-    return tensors if isinstance(result, tuple) else tensors[0]
+    return tuple(tensors) if several else tensors[0]
 
 
 def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
@@ -124,26 +126,21 @@ def _kept(kind: str, position: int, arrays: list[Array], result: Any, op: Op) ->
 
 def _wrapped(result: Any, arrays: list[Array], sources: list[Tensor | None]) -> Tensor:
     """A Tensor of the result; a view counts its changes together with what it is a view of."""
-    tensor = Tensor(result)
-    base = getattr(result, "base", None)
-    for array, source in zip(arrays, sources, strict=True):
+    tensor, base = Tensor(result), result.base
+    for array, source in zip(arrays, sources):
         if source is not None and (result is array or (
                 base is not None and (base is array or base is array.base))):  # fmt: skip
             tensor.version = source.version
     return tensor
 
 
-def _attach(op: Op, node: Node, tensors: tuple[Tensor, ...]) -> None:
+def _attach(op: Op, node: Node, tensors: list[Tensor]) -> None:
     """Tie the outputs to their node, and watch those that its rules keep."""
-    for i, tensor in enumerate(tensors):
-        if op.several:
-            tensor.node = pick(node, tensor, i)
-        elif i in op.differentiable:
-            tensor.node = node
-    for kind, position in node.plan.keep:
-        if kind == "output":
-            version = tensors[position].version
-            node.versions += (version, version[0], op.outputs[position])
+    for i in op.differentiable if not op.several else range(len(tensors)):
+        tensors[i].node = pick(node, tensors[i], i) if op.several else node
+    for position in node.plan.outputs:
+        version = tensors[position].version
+        node.versions += (version, version[0], op.outputs[position])
 
 
 def pick(node: Node, tensor: Tensor, slot: int) -> Node:

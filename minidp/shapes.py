@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Line:
     inputs: tuple[Term, ...]
     outputs: tuple[Term, ...]
 
-    @property
+    @cached_property
     def elementwise(self) -> bool:
         """Whether every argument is ``...``: NumPy's own broadcasting then checks the shapes."""
         return all(term.axes == ("...",) for term in self.inputs)

@@ -99,6 +99,11 @@ def test_pooled_size_rounds_as_asked(ceil, size):
     assert F.avg_pool2d(dp.ones(1, 8, 8), 3, 2, ceil_mode=ceil).shape[1:] == size
 
 
+def test_a_window_that_would_begin_behind_the_image_is_dropped():
+    assert F.max_pool2d(dp.ones(1, 1, 5, 3), 2, 3, padding=1, ceil_mode=True).shape[2:] == (2, 2)
+    assert F.avg_pool2d(dp.ones(1, 1, 3, 4), 1, 4, ceil_mode=True).shape[2:] == (1, 1)
+
+
 def test_average_pools():
     x = leaf(1, 1, 4, 5)
     y = nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False)(x)

@@ -16,8 +16,13 @@ def lenet():
     )  # fmt: skip
 
 
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + dp.rand(x.shape)
+
+
 def test_summary_counts_and_leaves_everything_as_it_was():
-    model = nn.Sequential(*lenet(), nn.BatchNorm1d(10))
+    model = nn.Sequential(*lenet(), nn.BatchNorm1d(10), Noise())
     model[9].eval()
     state = dp.default_generator.get_state()
     table = nn.summary(model, (2, 1, 28, 28))

@@ -13,7 +13,8 @@ def calls():
     """(op, its arrays by name of role, constants) for every branch of the two rules."""
     base = {"lr": 0.1, "momentum": 0.0, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False,
             "maximize": False, "first": False}  # fmt: skip
-    for change in ({}, {"weight_decay": 0.1, "maximize": True}, {"momentum": 0.9, "first": True},
+    for change in ({}, {"weight_decay": 0.1, "maximize": True},
+                   {"momentum": 0.9, "dampening": 0.2, "first": True},
                    {"momentum": 0.9, "dampening": 0.2, "nesterov": False, "weight_decay": 0.1},
                    {"momentum": 0.9, "nesterov": True}):  # fmt: skip
         constants = {**base, **change}

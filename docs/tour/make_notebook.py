@@ -27,7 +27,7 @@ def cells(page):
 
 
 def code(block):
-    """The code cells of one block; those that are to fail are marked, so that a notebook goes on."""
+    """The code cells of one block; those that are to fail are marked, so that it goes on."""
     examples = doctest.DocTestParser().get_examples(block)
     for example in examples:
         yield "raises" if example.exc_msg else "code", example.source

@@ -83,7 +83,8 @@ class NcclCommunicator(Communicator):
     def all_gather(self, array: Array, name: str) -> Work:
         out = self.cupy.empty((len(array) * self.size, *array.shape[1:]), array.dtype)
         return self._queue("all_gather", name, (array, out), lambda kind, stream:
-            self.link.allGather(array.data.ptr, out.data.ptr, array.size, kind, stream))  # fmt: skip
+            self.link.allGather(array.data.ptr, out.data.ptr, array.size, kind,
+                                stream))  # fmt: skip
 
     def broadcast(self, array: Array, name: str, root: int = 0) -> Work:
         out = array.copy()

@@ -1,0 +1,266 @@
+"""A failure ends everything, changes nothing, and says where it happened."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from training import adam, batches, everything, flat, mlp, replica_threads, scheduler
+
+import minidp as dp
+from minidp import Tensor, nn, optim
+from minidp.errors import ReplicaError
+from minidp.parallel import host
+from minidp.parallel.exchange import Exchange
+
+DATA = batches(8, 9)
+LAYOUTS = [{"devices": 2}, {"devices": 3, "store": "device"}, {"devices": 2, "replicas": 4}]
+
+
+class Planned(Exception):
+    pass
+
+
+class Fragile(nn.Module):
+    """A model whose forward fails where ``bad`` says so."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = mlp("float64", 9, nn.BatchNorm1d(9), nn.Dropout(0.3))
+        self.bad = None
+
+    def forward(self, x):
+        step, rank = dp.mode.mode.replica.step, dp.mode.mode.replica.rank
+        y = self.net(x)
+        if self.bad == (step, rank):
+            raise Planned("forward")
+        return y
+
+
+def fresh(layout, loss=None, **more):
+    return scheduler(Fragile(), loss, adam, **layout, **more)
+
+
+def reference(layout):
+    """Four good steps, and what they and three more lead to."""
+    run = fresh(layout)
+    run.run(DATA[:4])
+    before = everything(run)
+    run.run(DATA[5:8])
+    return before, everything(run)
+
+
+def check(run, expected, fail, error, note=None, within=2.0):
+    """``fail`` raises at step 5 after four good steps; afterwards all goes on as if it had not."""
+    before, after = expected
+    began = time.monotonic()
+    with pytest.raises(error) as caught:
+        fail()
+    assert time.monotonic() - began < within + 1  # the good steps take some time too
+    assert replica_threads() == []
+    if note:
+        assert any(note in each for each in caught.value.__notes__), caught.value.__notes__
+    assert everything(run) == before
+    run.run(DATA[5:8])
+    assert everything(run) == after
+    return caught
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_forward_that_raises(layout, rank):
+    expected = reference(layout)
+    run = fresh(layout)
+    run.model.bad = (5, rank)
+    place = "cpu:0" if rank == 0 or "replicas" in layout else f"cpu:{rank}"
+    note = f"in replica {rank} on {place}, step 5"
+    caught = check(run, expected, lambda: run.run(DATA), Planned, note)
+    assert "forward" in [entry.name for entry in caught.traceback]
+
+
+def test_a_loader_that_raises():
+    def loader():
+        yield from DATA[:4]
+        raise Planned("loader")
+
+    run = fresh(LAYOUTS[0])
+    caught = check(run, reference(LAYOUTS[0]), lambda: run.run(loader()), Planned, "step 5")
+    assert "loader" in [entry.name for entry in caught.traceback]
+
+
+def test_a_loss_that_raises():
+    def loss(y, t):
+        if dp.mode.mode.replica.step == 5 and dp.mode.mode.replica.rank == 1:
+            raise Planned("loss")
+        return nn.functional.cross_entropy(y, t)
+
+    run = fresh(LAYOUTS[0], loss)
+    check(run, reference(LAYOUTS[0]), lambda: run.run(DATA), Planned, "in replica 1 on cpu:1, step 5")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_not_a_number(layout):
+    bad = DATA[4][0].numpy().copy()
+    bad[-1, 0] = np.nan
+    run = fresh(layout, nan="raise")
+    data = [*DATA[:4], (Tensor(bad), DATA[4][1])]
+    check(run, reference(layout), lambda: run.run(data), ReplicaError, "step 5")
+
+
+def test_a_gradient_that_is_not_finite():
+    def loss(y, t):
+        zero = (y * 0).sum() if dp.mode.mode.replica.step == 5 else (y * 0 + 1).sum()
+        return nn.functional.cross_entropy(y, t) + 0 * zero.sqrt()
+
+    run = scheduler(mlp(), loss, devices=2, nan="raise")
+    run.run(DATA[:4])
+    before = everything(run)
+    with pytest.raises(ReplicaError, match="a gradient in bucket"):
+        run.run(DATA[4:])
+    assert everything(run) == before
+
+
+def test_labels_out_of_range():
+    run = fresh(LAYOUTS[0])
+    data = [*DATA[:4], (DATA[4][0], Tensor(np.full(8, 77)))]
+    check(run, reference(LAYOUTS[0]), lambda: run.run(data), ValueError, "step 5")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_callback_that_raises_leaves_whole_steps(layout):
+    """It can strike anywhere; what it leaves is what some number of good steps leads to."""
+    states = []
+    run = fresh(layout)
+    states.append(everything(run))
+    for x, y in DATA:
+        run(x, y)
+        states.append(everything(run))
+
+    def watch(progress):
+        raise Planned("watch")
+
+    for _ in range(6):
+        run = fresh(layout)
+        with pytest.raises(Planned):
+            run.run(DATA, watch=watch)
+        assert replica_threads() == []
+        found = everything(run)
+        assert found in states
+        assert found[-1]["step"] == states.index(found)
+
+
+def test_failures_at_random_moments_leave_whole_steps(monkeypatch):
+    """With sleeps at random, between the halves of a commit too."""
+    random = np.random.default_rng(0)
+    give, wait = Exchange.give, Exchange.wait
+
+    def slow(function):
+        def call(*args):
+            time.sleep(random.choice([0, 0, 0.001, 0.003]))
+            return function(*args)
+
+        return call
+
+    monkeypatch.setattr(Exchange, "give", slow(give))
+    monkeypatch.setattr(Exchange, "wait", slow(wait))
+    monkeypatch.setattr(host, "SMALL", 16)
+    run, states = fresh(LAYOUTS[0]), []
+    states.append(everything(run))
+    for x, y in DATA:
+        run(x, y)
+        states.append(everything(run))
+    for trial in range(12):
+        run = fresh(LAYOUTS[0])
+        calls = iter(range(100))
+
+        def watch(progress, calls=calls, trial=trial):
+            if next(calls) == trial % 2:
+                time.sleep(random.random() * 0.05)
+                raise Planned("watch")
+
+        with pytest.raises(Planned):
+            run.run(DATA, watch=watch)
+        assert everything(run) in states
+
+
+def test_ranks_that_go_separate_ways():
+    def model(kind):
+        class Odd(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = mlp()
+
+            def forward(self, x):
+                replica = dp.mode.mode.replica
+                if replica.step == 2 and replica.rank == 1:
+                    if kind == "another":
+                        replica.comm.broadcast(np.zeros(3), "odd").wait()
+                    else:
+                        replica.comm.all_reduce(np.zeros(3), "more").wait()
+                elif replica.step == 2 and kind == "another":
+                    replica.comm.all_reduce(np.zeros(3), "odd").wait()
+                return self.net(x)
+
+        return Odd()
+
+    for kind in ("another", "one more"):
+        run = scheduler(model(kind), devices=2)
+        run.run(DATA[:1])
+        before = everything(run)
+        began = time.monotonic()
+        with pytest.raises(ReplicaError, match=r"must go through the same collectives"):
+            run.run(DATA)
+        assert time.monotonic() - began < 2.5 and replica_threads() == []
+        assert everything(run) == before
+
+
+def test_a_replica_in_a_long_forward_cannot_disturb_the_next_run():
+    """Its thread cannot be ended, but it holds nothing that a later run uses."""
+    release = threading.Event()
+
+    class Slow(Fragile):
+        def forward(self, x):
+            replica = dp.mode.mode.replica
+            if replica.step == 5 and replica.rank == 1 and not release.is_set():
+                release.wait(5)
+            return super().forward(x)
+
+    run = scheduler(Slow(), None, adam, devices=2)
+    run.model.bad = (5, 0)
+    with pytest.raises(BaseException) as caught:  # batch norm waits for the other: watch ends it
+        began = time.monotonic()
+        run.run(DATA, watch=lambda p: (_ for _ in ()).throw(Planned()) if p.steps == 4 else None)
+    assert caught.type is Planned and time.monotonic() - began < 4
+    release.set()
+    run.model.bad = None
+    run.run(DATA[5:8])
+    assert everything(run) == reference(LAYOUTS[0])[1]
+    assert replica_threads() == []
+
+
+def test_a_late_replica_is_named_with_its_stack():
+    def straggler(x):
+        if dp.mode.mode.replica.rank == 1 and dp.mode.mode.replica.step == 2:
+            time.sleep(1.2)
+        return net(x)
+
+    net = mlp()
+    make = lambda **more: dp.Scheduler(  # noqa: E731
+        straggler, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1), 2, **more
+    )
+    with pytest.warns(UserWarning, match=r"(?s)for replica\(s\) 1 to reach.*straggler"):
+        make(warn_after=0.3).run(DATA[:2])
+    before = flat(net).tobytes()
+    began = time.monotonic()
+    with pytest.raises(ReplicaError, match=r"(?s)for replica\(s\) 1 to reach.*straggler"):
+        make(warn_after=5, deadline=0.4).run(DATA[:2])
+    assert time.monotonic() - began < 2.5
+    assert flat(net).tobytes() != before  # the first step was good
+
+
+def test_evaluation_that_fails_leaves_the_modes():
+    run = fresh(LAYOUTS[0])
+    before = everything(run)
+    with pytest.raises(Planned):
+        run.evaluate(DATA, {"odd": lambda y, t: (_ for _ in ()).throw(Planned())})
+    assert everything(run) == before and all(m.training for m in run.model.modules())
