@@ -14,12 +14,9 @@ import numpy as np
 
 from minidp.backend import backend_of, get_backend
 from minidp.device import Device
-from minidp.parallel.memory import Memory, moved
+from minidp.parallel.memory import Layout, Memory, moved
 from minidp.tensor import Parameter, Tensor
 from minidp.types import Array, DType
-
-ALIGN = 16
-"""Parameters begin at multiples of this many elements."""
 
 FIRST_KIB, LIMIT_KIB = 64, 1024
 
@@ -30,22 +27,11 @@ class Bucket:
     def __init__(self, index: int, parameters: Sequence[Parameter], home: Device) -> None:
         self.index, self.parameters, self.home = index, list(parameters), home
         self.dtype: DType = parameters[0].dtype
-        self.shapes = [p.shape for p in parameters]
-        self.sizes = [p.numel() for p in parameters]
-        self.offsets = [0]
-        for size in self.sizes:
-            self.offsets.append(self.offsets[-1] + -(-size // ALIGN) * ALIGN)
-        self.size = self.offsets[-1]
+        self.layout = Layout([p.shape for p in parameters])
+        self.size, self.views = self.layout.size, self.layout.views
         flat = get_backend(home.type).put(aligned(self.size, self.dtype), home.index)
-        self.master = Memory(flat, self.views)
+        self.master = Memory(flat, self.layout)
         self.refresh()
-
-    def views(self, flat: Array) -> tuple[Array, ...]:
-        """Each parameter as a view of a flat array laid out like this bucket."""
-        return tuple([
-            flat[start : start + size].reshape(shape)
-            for start, size, shape in zip(self.offsets, self.sizes, self.shapes, strict=False)
-        ])  # fmt: skip
 
     def refresh(self) -> None:
         """Make every parameter a view of the master copy again, taking over its values."""
@@ -67,7 +53,7 @@ class Bucket:
         """
         result: list[tuple[int, int, Any]] = []
         for i, kind in enumerate(kinds):
-            start, stop = self.offsets[i], self.offsets[i + 1]
+            start, stop = self.layout.offsets[i], self.layout.offsets[i + 1]
             if kind is None:
                 continue
             if result and result[-1][1:] == (start, kind):

@@ -79,6 +79,10 @@ class Link:
                 self._tensors = unpack(broadcast(flat, bucket=self), bucket=self)
         return self._tensors
 
+    def clear(self) -> None:
+        """Forget the tensors, whose nodes lead back here: no cycle is left."""
+        self._tensors = ()
+
     def hand_out(self, flat: Array) -> Array:
         return self.end.hand_out()
 
@@ -115,7 +119,7 @@ def make_ends(
             if store == "device" and place not in memories:
                 flat = aligned(bucket.size, bucket.dtype)
                 copy = get_backend(place.type).put(flat, place.index)
-                memories[place] = Memory(copy, bucket.views)
+                memories[place] = Memory(copy, bucket.layout)
             memory = bucket.master if store == "local" else memories[place]
             ends[rank].append(BucketEnd(bucket, place, memory, peers))
     return ends

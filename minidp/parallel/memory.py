@@ -6,17 +6,37 @@ caller put there instead (``load_state_dict``, an assignment); copies on other d
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from minidp.backend import backend_of
-from minidp.types import Array
+from minidp.types import Array, Shape
 
-Views = Callable[[Array], tuple[Array, ...]]
+ALIGN = 16
+"""Parameters begin at multiples of this many elements."""
+
+
+class Layout:
+    """Where parameters of some shapes lie in a flat array of ``size`` elements."""
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        self.shapes, self.sizes = shapes, [math.prod(shape) for shape in shapes]
+        self.offsets = [0]
+        for size in self.sizes:
+            self.offsets.append(self.offsets[-1] + -(-size // ALIGN) * ALIGN)
+        self.size = self.offsets[-1]
+
+    def views(self, flat: Array) -> tuple[Array, ...]:
+        """Each parameter as a view of a flat array."""
+        return tuple([
+            flat[start : start + size].reshape(shape)
+            for start, size, shape in zip(self.offsets, self.sizes, self.shapes, strict=False)
+        ])  # fmt: skip
 
 
 class Slot:
@@ -49,9 +69,9 @@ class Slot:
 class Memory:
     """One copy of a bucket's parameters, with each optimiser's state for it."""
 
-    def __init__(self, data: Array, views: Views) -> None:
-        self.data, self.views = data, views(data)
-        self._make_views, self._backend = views, backend_of(data)
+    def __init__(self, data: Array, layout: Layout) -> None:
+        self.data, self.views = data, layout.views(data)
+        self._layout, self._backend = layout, backend_of(data)
         self._index = self._backend.index(data)
         self._values = Slot(data, self.views)
         self._lock = threading.Lock()
@@ -86,7 +106,7 @@ class Memory:
 
     def _new_slot(self) -> Slot:
         flat = self._backend.put(np.zeros(self.data.shape, self.data.dtype), self._index)
-        return Slot(flat, self._make_views(flat))
+        return Slot(flat, self._layout.views(flat))
 
 
 def moved(array: Array, like: Array) -> Array:

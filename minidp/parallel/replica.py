@@ -111,6 +111,8 @@ class World:
 
     def _renew(self) -> None:
         """Forget the values, gradients and intentions of the step before."""
+        for link in self.links:
+            link.clear()
         self.links = [Link(end, self.launch_ready) for end in self.ends]
         self._actions, self._copies, self._launched = [], {}, 0
 

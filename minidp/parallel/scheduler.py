@@ -229,7 +229,7 @@ class Scheduler:
     def _check_gradients(self, world: World) -> None:
         for link in world.links:
             if link.gradient is not None and not np.isfinite(link.gradient).all():
-                shapes = ", ".join(map(str, link.end.bucket.shapes))
+                shapes = ", ".join(map(str, link.end.bucket.layout.shapes))
                 raise ReplicaError(
                     f"a gradient in bucket {link.end.bucket.index} (parameters of shapes "
                     f"{shapes}) is not finite (nan='raise')"
