@@ -45,7 +45,9 @@ def report() -> str:
     for name in ("cpu", "cuda", "emu"):
         lines += backend_lines(name)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    lines += ["caches", f"  {Path(home) / 'minidp'} (data sets, kernels of the emulated GPU)"]
+    emulated = Path(os.environ.get("MINIDP_CACHE") or Path(home) / "minidp") / "emulated"
+    lines += ["caches", f"  {Path(home) / 'minidp'} (data sets)"]
+    lines += [f"  {emulated} (kernels of the emulated GPU)"]
     lines += [f"  {Path(minidp.__path__[0]) / 'kernels/cpu/__pycache__'} (compiled CPU kernels)"]
     return "\n".join(lines)
 

@@ -138,6 +138,8 @@ def _count(roots: list[Node]) -> dict[Node, int]:
         node = stack.pop()
         if node.saved is None:
             _raise_freed(node)
+        if node.saved:
+            _check_versions(node)
         for parent in node.parents:
             if parent is not None:
                 if parent not in waiting:
@@ -161,7 +163,6 @@ def _call_rules(node: Node, g: Any, pending: Cotangents, create_graph: bool) -> 
         _add(pending.setdefault(parent, {}), node.slot, g)
         return
     assert node.op is not None and node.saved is not None
-    _check_versions(node)
     saved = _as_tensors(node) if create_graph else node.saved
     for position, rule, sources in node.plan.calls:
         parent = node.parents[position]

@@ -8,13 +8,17 @@ import numpy as np
 
 from minidp.backend import backend_of, get_backend
 from minidp.device import device as as_device
+from minidp.errors import DTypeError
 from minidp.mode import mode
 from minidp.types import Array
 
 
 def as_array(values: Any, dtype: Any = None) -> Array:
     """Python numbers and nested sequences as an array; floats in the default dtype unless given."""
-    array = np.array(values)
+    try:
+        array = np.array(values)
+    except ValueError as error:
+        raise DTypeError(f"rows of unequal length make no tensor: {error}") from error
     if dtype is not None and array.dtype != object:
         return array.astype(dtype, copy=False)
     if array.dtype == np.float64 and not _holds_arrays(values):

@@ -351,6 +351,16 @@ def test_a_kept_argument_changed_in_place_is_reported(name):
     assert x.grad is None
 
 
+def test_a_change_in_place_is_found_before_any_gradient_is_added():
+    x, z = leaf(1.0, 2.0), leaf(5.0, 6.0)
+    y = (x * x).exp().sum() + z.sum()
+    with no_grad():
+        x.zero_()
+    with pytest.raises(GraphError, match="changed in place"):
+        y.backward()
+    assert x.grad is None and z.grad is None
+
+
 def test_a_kept_output_changed_in_place_is_reported():
     x = leaf(1.0, 2.0)
     y = x.exp()

@@ -37,7 +37,7 @@ def test_buckets_close_at_their_limit_groups_and_dtypes():
     frozen = parameter(9)
     frozen.requires_grad_(False)
     buckets = make_buckets([first, [*second, frozen]], HOME, first_kib=1, limit_kib=2)
-    assert [len(b.parameters) for b in buckets] == [1, 2, 2, 2][: len(buckets)] or True
+    assert [len(b.parameters) for b in buckets] == [1, 2, 2, 2]
     listed = [p for b in buckets for p in b.parameters]
     assert [id(p) for p in listed] == [id(p) for p in [*first, *second][::-1]]
     assert all(len({p.dtype for p in b.parameters}) == 1 for b in buckets)
@@ -229,7 +229,7 @@ def test_what_the_caller_does_between_steps(layout, act):
 
 
 def test_a_gradient_that_is_held_stays():
-    run = scheduler(mlp("float32", 300), devices=2)
+    run = scheduler(mlp("float64", 3000), devices=2)  # large enough to be reduced in place
     run(*DATA[0])
     held = [p.grad for p in run.model.parameters()]
     before = [g.numpy().copy() for g in held]
@@ -262,6 +262,6 @@ def test_a_second_backward_in_one_step_is_refused():
 
     run = scheduler(mlp(), loss, sgd, devices=2)
     before = everything(run)
-    with pytest.raises(GraphError, match="a second backward"):
+    with pytest.raises(GraphError, match="earlier backward|second backward"):
         run(*DATA[0])
     assert everything(run) == before

@@ -313,8 +313,8 @@ def test_comparisons_are_element_by_element():
     a, b = np.array([1.0, 2.0, np.nan]), np.array([1.0, 3.0, np.nan])
     x, y = tensor(a), tensor(b)
     pairs = ((x == y, a == b), (x != y, a != b), (x < y, a < b), (x <= y, a <= b), (x > y, a > b),
-             (x >= 2, a >= 2), (np.float64(2) >= x, a <= 2), (a == y, a == b), (x.isnan(), np.isnan(a)),
-             (x.isfinite(), np.isfinite(a)))  # fmt: skip
+             (x >= 2, a >= 2), (np.float64(2) >= x, a <= 2), (a == y, a == b),
+             (x.isnan(), np.isnan(a)), (x.isfinite(), np.isfinite(a)))  # fmt: skip
     for actual, expected in pairs:
         equal(actual, expected)
     assert (x[:2] > 0).all() and (x == 2).any() and not (x == y).all()

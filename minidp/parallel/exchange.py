@@ -54,6 +54,7 @@ class Exchange:
         self.waiting: dict[int, tuple[Callable[[], bool], object, Callable[[], list[int]]]] = {}
         self.gone: set[int] = set()
         self.steps: dict[int, int] = {}
+        self.ended = [threading.Event() for _ in range(size)]
         self.shared: dict[Hashable, Any] = {}
         self._once = threading.Lock()
         self.turns: dict[int, threading.Lock] = {}

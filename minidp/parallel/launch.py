@@ -88,6 +88,7 @@ def launch_on(
             exchange.fail(error, f"in replica {rank} on {places[rank]}, step {step}")
         finally:
             exchange.end_turn(rank)
+            exchange.ended[rank].set()
 
     locks = {place: threading.Lock() for place in places}
     for rank, place in enumerate(places):
@@ -135,22 +136,26 @@ def communicator(rank: int, exchange: Exchange, places: list[Device], store: str
 
 
 def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
-    """Run the replicas; after a failure, only for as long as they need to notice it."""
-    threads = list(exchange.threads.values())
+    """Run the replicas; after a failure, only for as long as they need to notice it.
+
+    They are waited for through events: a ``join`` that Ctrl-C interrupts takes a running thread
+    for a stopped one (in Python up to 3.12).
+    """
     try:
-        for thread in threads:
+        for thread in exchange.threads.values():
             thread.start()
-        for thread in threads:
-            while thread.is_alive() and exchange.failure is None:
-                thread.join(0.1)
+        for ended in exchange.ended:
+            while exchange.failure is None and not ended.wait(0.1):
                 if watch is not None:
                     watch()
+        if watch is not None and exchange.failure is None:
+            watch()
     except BaseException as error:
         exchange.fail(error)
     until = time.monotonic() + GRACE
-    for thread in threads:
-        if thread.ident is not None:
-            thread.join(max(0.0, until - time.monotonic()))
+    for rank, thread in exchange.threads.items():
+        if thread.ident is not None and exchange.ended[rank].wait(until - time.monotonic()):
+            thread.join()
 
 
 class Settings:

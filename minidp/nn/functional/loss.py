@@ -1,7 +1,7 @@
 """Losses. ``reduction`` is "mean", "sum" or "none"; the first two are over all replicas' rows.
 
-A mean whose weight is not simply the number of rows (class weights, ignored targets) divides by
-the weight of all replicas, so that any split of a batch gives the same loss and gradients.
+A mean divides by the weight of all replicas: the number of values, or of class weights and targets
+that are not ignored. So any split of a batch gives the same loss and gradients.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ def _reduced(values: Tensor, reduction: str, weight: Tensor | None = None) -> Te
         return values
     if reduction == "sum":
         return global_sum(values)
-    mean: Tensor = values.mean() if weight is None else weighted_mean(values, weight)
-    return mean
+    return weighted_mean(values, values.numel() if weight is None else weight)
 
 
 def cross_entropy(
