@@ -40,7 +40,7 @@ class Node:
     parents: tuple[Node | None, ...]
     constants: dict[str, Any]
     saved: tuple[Any, ...] | None
-    versions: tuple[Any, ...]
+    versions: list[Any]
 
     def __init__(self, shape: Shape, dtype: DType) -> None:
         self.op = None

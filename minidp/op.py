@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from minidp import shapes
-from minidp.backend import backend_of
+from minidp.backend import CPU, Backend, backend_of_first
 from minidp.errors import DTypeError, ShapeError
+from minidp.node import Node
 from minidp.promotion import promoted
 from minidp.record import Plan, apply
 from minidp.types import Array, category
@@ -51,11 +52,12 @@ class Op:
         self.several = len(self.differentiable) > 1 or self.line.outputs[0].variadic
         self._read_signature()
         self.rules = rules
-        self.plans: dict[tuple[bool, ...], Plan] = {}
+        self._plans: dict[int, Plan] = {}
         self._checked: set[Any] = set()
         self.valued = [i for i, t in enumerate(self.line.inputs) if t.kind not in ("i", "b")]
         self._integers = [i for i, t in enumerate(self.line.inputs) if t.kind == "i"]
         self.floats = any(term.kind == "f" for term in self.line.inputs)
+        self._free = self.line.elementwise and check is None and not self._integers
         for name, rule in rules.items():
             if name not in self.arguments:
                 raise TypeError(f"op {self.name}: a rule for {name!r}, which is no argument")
@@ -122,9 +124,14 @@ class Op:
             inputs = (*inputs[:count], *rest)
         constants.update(given)
         if surplus or len(constants) != len(self.constants) or not self._complete(inputs):
-            signature = inspect.signature(self.body)
-            raise TypeError(f"{self.name}: expected {self.name}{signature}, without xp")
+            raise TypeError(f"{self.name}: expected {self._signature()}")
         return inputs, constants
+
+    def _signature(self) -> str:
+        """How the op is called, for error messages."""
+        parameters = list(inspect.signature(self.body).parameters.values())[1:]
+        plain = [p.replace(annotation=p.empty) for p in parameters]
+        return f"{self.name}{inspect.Signature(plain)}"
 
     def _complete(self, inputs: tuple[Any, ...]) -> bool:
         if self.variadic:
@@ -132,23 +139,40 @@ class Op:
         named = zip(self.arguments, inputs, strict=True)
         return all(x is not None or name in self.optional for name, x in named)
 
+    def plan(self, parents: tuple[Node | None, ...]) -> Plan:
+        """What to keep when these parents (not None) need a gradient; made once for each set."""
+        key = 1
+        for parent in parents:
+            key = 2 * key + (parent is not None)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = Plan(self, [parent is not None for parent in parents])
+        return found
+
     def compute(self, arrays: list[Array], constants: dict[str, Any]) -> Any:
         """Check, promote, and run the kernel or the body; arrays in, arrays out."""
-        backend = backend_of(next((a for a in arrays if hasattr(a, "strides")), 0))
-        self._check(arrays, constants)
+        backend = backend_of_first(arrays)
+        if not self._free:
+            self._check(arrays, constants)
         arrays = promoted(self, arrays)
         try:
             kernel = backend.kernel(self.name)
-            if kernel is not None:
-                result = kernel(*arrays, **constants)
-                if result is not NotImplemented:
-                    return result
-            if self.quiet:
-                with np.errstate(all="ignore"):
-                    return self.body(backend.xp, *arrays, **constants)
-            return self.body(backend.xp, *arrays, **constants)
+            result = NotImplemented if kernel is None else kernel(*arrays, **constants)
+            if result is NotImplemented:
+                result = self._run_body(backend, arrays, constants)
         except ValueError as error:
             raise self._explained(error, arrays) from error
+        return result
+
+    def _run_body(self, backend: Backend, arrays: list[Array], constants: dict[str, Any]) -> Any:
+        """The body, on the arrays' device, without NumPy's floating-point warnings."""
+        if backend is not CPU:
+            with backend.activate(backend.index_of(arrays)):
+                return self.body(backend.xp, *arrays, **constants)
+        if self.quiet:
+            with np.errstate(all="ignore"):
+                return self.body(np, *arrays, **constants)
+        return self.body(np, *arrays, **constants)
 
     def _check(self, arrays: list[Array], constants: dict[str, Any]) -> None:
         for position in self._integers:

@@ -32,7 +32,7 @@ class Plan:
 
     __slots__ = ("calls", "keep", "outputs")
 
-    def __init__(self, op: Op, needed: tuple[bool, ...]) -> None:
+    def __init__(self, op: Op, needed: list[bool]) -> None:
         self.keep: list[tuple[str, int]] = []
         self.calls: list[tuple[int, Rule, tuple[int | str, ...]]] = []
         for position in range(len(needed)):
@@ -53,14 +53,15 @@ class Plan:
 
 def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     """Run ``op``; when an input is a Tensor, wrap the result and record how it was made."""
-    met = scalars = False
     arrays: list[Array] = []
     sources: list[Tensor | None] = []
+    met = tracked = scalars = False
     for x in inputs:
         if isinstance(x, Tensor):
-            met = True
             if type(x) is not Tensor and mode.replica is not None:
                 x = mode.replica.local(x)
+            met = True
+            tracked = tracked or x.node is not None
             arrays.append(x.data)
             sources.append(x)
         else:
@@ -72,12 +73,10 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     result = op.compute(arrays, constants)
     if not met:
         return result
-    record = mode.grad and any(s is not None and s.node is not None for s in sources)
-    node = _record(op, arrays, sources, constants, result) if record and op.rules else None
     several = isinstance(result, tuple)
     tensors = [_wrapped(y, arrays, sources) for y in (result if several else (result,))]
-    if node is not None:
-        _attach(op, node, tensors)
+    if tracked and op.rules and mode.grad:
+        _record(op, arrays, sources, constants, tensors)
     return tuple(tensors) if several else tensors[0]
 
 
@@ -91,56 +90,53 @@ def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
 
 def _record(
     op: Op, arrays: list[Array], sources: list[Tensor | None], constants: dict[str, Any],
-    result: Any,
-) -> Node | None:  # fmt: skip
-    parents = tuple([s.node if s is not None else None for s in sources])
-    needed = tuple([p is not None for p in parents])
-    plan = op.plans.get(needed)
-    if plan is None:
-        plan = op.plans[needed] = Plan(op, needed)
-    if not plan.calls:
-        return None
-    main = result[op.differentiable[0]] if isinstance(result, tuple) else result
-    if main.dtype.kind != "f":
-        return None
-    node = Node(np.shape(main), main.dtype)
+    tensors: list[Tensor],
+) -> None:  # fmt: skip
+    """Tie the results to a node that keeps what the rules of this op ask for."""
+    parents = tuple([None if s is None else s.node for s in sources])
+    plan = op.plan(parents)
+    main = tensors[op.differentiable[0]].data
+    if not plan.calls or main.dtype.kind != "f":
+        return
+    node = Node(main.shape, main.dtype)
     node.op, node.plan, node.parents, node.constants = op, plan, parents, constants
-    saved, versions = [], []
+    saved: list[Any] = []
+    versions: list[Any] = []
     for kind, position in plan.keep:
-        saved.append(_kept(kind, position, arrays, result, op))
-        source = sources[position] if kind == "input" and position >= 0 else None
-        if source is not None:
-            versions += [source.version, source.version[0], op.arguments[position]]
-    node.saved, node.versions = tuple(saved), tuple(versions)
-    return node
-
-
-def _kept(kind: str, position: int, arrays: list[Array], result: Any, op: Op) -> Any:
-    if kind == "input":
-        return arrays if position < 0 else arrays[position]
-    if kind == "shape":
-        return [np.shape(a) for a in arrays] if position < 0 else np.shape(arrays[position])
-    output = result[position] if len(op.outputs) > 1 else result
-    return output if kind == "output" else np.shape(output)
-
-
-def _wrapped(result: Any, arrays: list[Array], sources: list[Tensor | None]) -> Tensor:
-    """A Tensor of the result; a view counts its changes together with what it is a view of."""
-    tensor, base = Tensor(result), result.base
-    for array, source in zip(arrays, sources):
-        if source is not None and (result is array or (
-                base is not None and (base is array or base is array.base))):  # fmt: skip
-            tensor.version = source.version
-    return tensor
-
-
-def _attach(op: Op, node: Node, tensors: list[Tensor]) -> None:
-    """Tie the outputs to their node, and watch those that its rules keep."""
+        if kind == "input" and position >= 0:
+            saved.append(arrays[position])
+            source = sources[position]
+            if source is not None:
+                versions += (source.version, source.version[0], op.arguments[position])
+        elif kind == "output":
+            saved.append(tensors[position].data)
+            version = tensors[position].version
+            versions += (version, version[0], op.outputs[position])
+        else:
+            saved.append(_shape_or_all(kind, position, arrays, tensors))
+    node.saved, node.versions = tuple(saved), versions
     for i in op.differentiable if not op.several else range(len(tensors)):
         tensors[i].node = pick(node, tensors[i], i) if op.several else node
-    for position in node.plan.outputs:
-        version = tensors[position].version
-        node.versions += (version, version[0], op.outputs[position])
+
+
+def _shape_or_all(kind: str, position: int, arrays: list[Array], tensors: list[Tensor]) -> Any:
+    """What a rule asks for that is not one array: a shape, or all variadic arguments."""
+    if kind == "output_shape":
+        return tensors[position].shape
+    if position >= 0:
+        return np.shape(arrays[position])
+    return arrays if kind == "input" else [np.shape(a) for a in arrays]
+
+
+def _wrapped(result: Array, arrays: list[Array], sources: list[Tensor | None]) -> Tensor:
+    """A Tensor of the result; a view counts its changes together with what it is a view of."""
+    tensor, base = Tensor(result), result.base
+    if base is not None or result is arrays[0]:
+        for array, source in zip(arrays, sources):
+            if source is not None and (result is array or (
+                    base is not None and (base is array or base is array.base))):  # fmt: skip
+                tensor.version = source.version
+    return tensor
 
 
 def pick(node: Node, tensor: Tensor, slot: int) -> Node:

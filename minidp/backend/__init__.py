@@ -7,6 +7,7 @@ its own body on the array module.
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 from minidp.backend.base import Backend
 from minidp.backend.cpu import CpuBackend
@@ -37,8 +38,21 @@ def backend_of(array: Array) -> Backend:
     """The backend whose array ``array`` is; Python numbers belong to the CPU."""
     found = _by_array.get(type(array))
     if found is None:
-        found = _by_array[type(array)] = _search(array)
+        found = _search(array)
+        if hasattr(array, "strides"):
+            _by_array[type(array)] = found
     return found
+
+
+def backend_of_first(values: list[Any]) -> Backend:
+    """The backend of the first array among ``values``; the CPU when all are numbers."""
+    for value in values:
+        found = _by_array.get(type(value))
+        if found is not None:
+            return found
+        if hasattr(value, "strides"):
+            return backend_of(value)
+    return CPU
 
 
 def _search(array: Array) -> Backend:
@@ -50,4 +64,4 @@ def _search(array: Array) -> Backend:
     return CPU
 
 
-__all__ = ["CPU", "Backend", "backend_of", "get_backend"]
+__all__ = ["CPU", "Backend", "backend_of", "backend_of_first", "get_backend"]

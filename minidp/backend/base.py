@@ -42,6 +42,10 @@ class Backend(ABC):
         """The index of the device that holds ``array``."""
         return 0
 
+    def index_of(self, arrays: list[Array]) -> int:
+        """The index of the device that holds the first of ``arrays`` that is an array."""
+        return next((self.index(a) for a in arrays if isinstance(a, self.array_types)), 0)
+
     @abstractmethod
     def count(self) -> int:
         """How many devices there are; 0 means that the backend cannot be used here."""

@@ -19,7 +19,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     table = "cpu"
-    array_types = (np.ndarray, np.generic, float, int, bool, list)
+    array_types = (np.ndarray, np.generic)
 
     @property
     def xp(self) -> Any:

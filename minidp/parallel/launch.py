@@ -6,6 +6,7 @@ traceback is what the caller sees, with the replica, device and step named.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import time
@@ -129,9 +130,9 @@ def _program(
 def communicator(rank: int, exchange: Exchange, places: list[Device], store: str) -> Communicator:
     """NCCL between different GPUs whose store is ``device``; host memory for all else."""
     if store == "device" and places[rank].type == "cuda" and 1 < len(set(places)) == len(places):
-        cupy = get_backend("cuda").xp
-        if cupy.cuda.nccl.available:
-            return NcclCommunicator(rank, exchange, cupy)
+        # CuPy loads NCCL when this module is imported, and warns if it is not installed
+        if importlib.import_module("cupy.cuda.nccl").available:
+            return NcclCommunicator(rank, exchange, get_backend("cuda").xp)
     return HostCommunicator(rank, exchange)
 
 
