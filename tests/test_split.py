@@ -2,6 +2,7 @@
 
 from collections import namedtuple
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_every_row_goes_to_one_replica_and_none_gets_more_than_its_share_rounded
     fractions = [Fraction(w) for w in weights]
     parts = shares(rows, fractions)
     assert parts[0].start == 0 and parts[-1].stop == rows
-    assert all(a.stop == b.start for a, b in zip(parts, parts[1:], strict=False))
+    assert all(a.stop == b.start for a, b in pairwise(parts))
     for part, weight in zip(parts, fractions, strict=True):
         exact = rows * weight / sum(fractions)
         assert exact - 1 < part.rows < exact + 1 or part.rows == exact
@@ -54,7 +55,9 @@ def test_weights_are_exact():
     assert check_workload(None, 2) == [1, 1]
 
 
-@pytest.mark.parametrize("workload", [[1], [1, 2, 3], [0, 0], [-1, 2], [], ["a", 1], [float("nan"), 1]])
+@pytest.mark.parametrize(
+    "workload", [[1], [1, 2, 3], [0, 0], [-1, 2], [], ["a", 1], [float("nan"), 1]]
+)
 def test_workloads_that_make_no_sense(workload):
     with pytest.raises(ReplicaError, match=r"workload .* does not fit 2 device"):
         check_workload(workload, 2)

@@ -53,9 +53,7 @@ def draw_curves(losses: Any, accuracy: Any, history: list[dict[str, float]]) -> 
     losses.legend(frameon=False)
     values = [100 * h["accuracy"] for h in history]
     accuracy.plot(epochs, values, "o-", ms=4, color=COLOURS["test"])
-    accuracy.annotate(f"{values[-1]:.1f} %", (len(history), values[-1]), (-4, -14),
-                      textcoords="offset points", ha="right")  # fmt: skip
-    accuracy.set(title="test accuracy, %", xlabel="epoch")
+    accuracy.set(title=f"test accuracy: {values[-1]:.1f} % at the end", xlabel="epoch", ylabel="%")
     for axes in (losses, accuracy):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.3)
@@ -70,8 +68,8 @@ def draw_confusion(axes: Any, dataset: Any, guesses: Array) -> None:
     axes.imshow(wrong, cmap="Reds", vmin=0, vmax=max(1, wrong.max()))
     for i, j in np.ndindex(count, count):
         if table[i, j]:
-            axes.text(j, i, table[i, j], ha="center", va="center", fontsize=7,
-                      color="0.6" if i == j else "black")  # fmt: skip
+            colour = "0.6" if i == j else "white" if wrong[i, j] > wrong.max() / 2 else "black"
+            axes.text(j, i, table[i, j], ha="center", va="center", fontsize=7, color=colour)
     axes.set(title="confusions", xlabel="prediction", ylabel="class")
     axes.set_xticks(range(count))
     axes.set_yticks(range(count))
@@ -89,5 +87,5 @@ def draw_digits(figure: Any, dataset: Any, guesses: Array) -> None:
         axes.imshow(dataset.images[index], cmap="gray_r")
         text = f"{guesses[index]}" if hit else f"{guesses[index]} (is {dataset.labels[index]})"
         axes.set_title(text, fontsize=9, color=COLOURS["right" if hit else "wrong"], pad=2)
-    figure.suptitle(f"predictions: {len(wrong)} of the {np.sum(guesses != dataset.labels)} wrong "
-                    "ones last", fontsize=10)  # fmt: skip
+    total = np.sum(guesses != dataset.labels)
+    figure.suptitle(f"{len(right)} right predictions, {len(wrong)} of {total} wrong ones", fontsize=10)

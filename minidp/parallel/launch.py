@@ -129,10 +129,10 @@ def _program(
 
 def communicator(rank: int, exchange: Exchange, places: list[Device], store: str) -> Communicator:
     """NCCL between different GPUs whose store is ``device``; host memory for all else."""
-    if store == "device" and places[rank].type == "cuda" and 1 < len(set(places)) == len(places):
-        # CuPy loads NCCL when this module is imported, and warns if it is not installed
-        if importlib.import_module("cupy.cuda.nccl").available:
-            return NcclCommunicator(rank, exchange, get_backend("cuda").xp)
+    gpus = places[rank].type == "cuda" and 1 < len(set(places)) == len(places)
+    # CuPy loads NCCL when this module is imported, and warns if it is not installed
+    if store == "device" and gpus and importlib.import_module("cupy.cuda.nccl").available:
+        return NcclCommunicator(rank, exchange, get_backend("cuda").xp)
     return HostCommunicator(rank, exchange)
 
 

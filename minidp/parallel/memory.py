@@ -40,7 +40,7 @@ class Layout:
 
 
 class Slot:
-    """A flat array of parameters, or of optimiser state of one kind; counts changes from outside."""
+    """A flat array of parameters or of one kind of optimiser state; counts changes from outside."""
 
     def __init__(self, flat: Array, views: tuple[Array, ...]) -> None:
         self.flat, self.views = flat, views

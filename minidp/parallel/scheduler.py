@@ -193,9 +193,11 @@ class Scheduler:
         """Each batch of the feed, with this replica's step begun for it."""
         world.adopt(self.ends[world.rank])
         step = default_generator.step
+        parts: list[Share] = []
         for x, y in feed.each(world.rank, world.exchange):
             step += 1
-            parts = shares(rows_of(x), self.weights)
+            if not parts or rows_of(x) != parts[0].total:
+                parts = shares(rows_of(x), self.weights)
             active = [rank for rank, part in enumerate(parts) if part.rows]
             world.begin(step, parts[world.rank], active)
             yield x, y, parts[world.rank]
