@@ -25,6 +25,7 @@ class Replica(Protocol):
     device: Device
     generator: Generator
     first_row: int
+    alone: bool
 
     def local(self, shared: Any) -> Any:
         """This replica's tensor for a Parameter or Buffer of the one shared module."""

@@ -48,9 +48,6 @@ def test_stretches_that_are_updated_alike():
     bucket = Bucket(0, [parameter(16) for _ in range(5)], HOME)
     assert bucket.runs(["a", "a", None, "a", "b"]) == [(0, 32, "a"), (48, 64, "a"), (64, 80, "b")]
     assert bucket.runs([None] * 5) == []
-    reduced = aligned(bucket.size + 5, bucket.dtype)
-    reduced[bucket.size + 2] = 3
-    assert bucket.used(reduced) == [False, False, True, False, False]
 
 
 def test_a_slot_takes_over_what_is_kept_elsewhere_once():

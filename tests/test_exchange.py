@@ -12,6 +12,7 @@ from minidp import Tensor
 from minidp.errors import ReplicaError
 from minidp.ops.collective import all_reduce
 from minidp.parallel import host
+from minidp.parallel.communicator import bounds
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.host import tree_sum, tree_total
 
@@ -35,24 +36,41 @@ def test_both_sums_add_in_the_same_order(count):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
-@pytest.mark.parametrize("in_place", [False, True])
-def test_all_reduce(size, count, in_place):
+def test_all_reduce(size, count):
     given = arrays(size, count)
     expected = tree_total([a.copy() for a in given]).tobytes()
 
     def program(world):
         mine = given[world.rank].copy()
-        result = world.comm.all_reduce(mine, "x", in_place=in_place).wait()
-        if not in_place:  # nobody's array is touched, and everybody may change his result
-            assert mine.tobytes() == given[world.rank].tobytes()
-            found = result.tobytes()
-            result += world.rank
-            mine[...] = -1
-            return found
-        return result.tobytes()
+        result = world.comm.all_reduce(mine, "x").wait()
+        assert mine.tobytes() == given[world.rank].tobytes()  # nobody's array is touched
+        found = result.tobytes()
+        result += world.rank  # and everybody may change his result
+        mine[...] = -1
+        return found
 
     for _ in range(3):
         assert dp.launch(program, count) == [expected] * count
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_sum_bucket_with_numbers_that_ride_along(size, count):
+    given = arrays(size, count)
+    expected = tree_total([a.copy() for a in given])
+
+    def program(world):
+        works = [world.comm.sum_bucket(given[world.rank].copy(), str(i), [1.0, world.rank, i])
+                 for i in range(2)]  # fmt: skip
+        assert works[0].wait().tobytes() == expected.tobytes()
+        cuts = bounds(size, count)
+        mine = slice(*cuts[world.rank : world.rank + 2])
+        assert works[1].slice()[mine].tobytes() == expected[mine].tobytes()
+        return [work.numbers.tolist() for work in works]
+
+    ranks = sum(range(count))
+    totals = [[count, ranks, 0], [count, ranks, count]]
+    assert dp.launch(program, count) == [totals] * count
 
 
 def test_the_op_leaves_its_input_and_its_result_to_its_own_replica():
@@ -94,7 +112,7 @@ def test_the_other_collectives():
 
 def test_several_at_once_are_waited_for_in_any_order():
     def program(world):
-        works = [world.comm.all_reduce(np.full(size, 1.0 + i), str(i), in_place=True)
+        works = [world.comm.sum_bucket(np.full(size, 1.0 + i), str(i), [])
                  for i, size in enumerate(SIZES)]  # fmt: skip
         order = np.random.default_rng(world.rank).permutation(len(works))
         return all((works[i].wait() == 3 * (1.0 + i)).all() for i in order)

@@ -51,7 +51,7 @@ def test_results_order_and_buffers(launch, size, seed):
     def program(world, gpus):
         comm, rank = world.comm, world.rank
         buckets = [computed(gpus, LARGE + i, rank + i) for i in range(3)]
-        works = [comm.all_reduce(b, f"bucket {i}", in_place=True) for i, b in enumerate(buckets)]
+        works = [comm.sum_bucket(b, f"bucket {i}", [i]) for i, b in enumerate(buckets)]
         del buckets  # the works keep them
         fresh = computed(gpus, LARGE, 1.0)
         scattered = comm.reduce_scatter(computed(gpus, (size * 4, 3), rank), "s")
@@ -59,7 +59,7 @@ def test_results_order_and_buffers(launch, size, seed):
         handed = comm.broadcast(computed(gpus, 5, rank), "b", root=1)
         total = size * (size - 1) / 2
         for i, work in enumerate(works):
-            assert (work.wait() == total + size * i).all()
+            assert (work.wait() == total + size * i).all() and work.numbers.tolist() == [size * i]
         assert (comm.all_reduce(fresh, "kept").wait() == size).all() and (fresh == 1).all()
         assert (scattered.wait() == total).all()
         assert (gathered.wait() == np.repeat(np.arange(size), 5)).all()
@@ -134,7 +134,7 @@ def test_what_nccl_cannot_add(launch):
         launch(lambda w, g: w.comm.all_reduce(g.keep(np.zeros(LARGE, bool)), "a"), 2)
     with pytest.raises(ReplicaError, match="contiguous"):
         columns = np.zeros((LARGE, 2))
-        launch(lambda w, g: w.comm.all_reduce(g.keep(columns)[:, 0], "a", None, True), 2)
+        launch(lambda w, g: w.comm.sum_bucket(g.keep(columns)[:, 0], "a", []), 2)
 
 
 def test_the_stand_in_notices_misuse():

@@ -11,10 +11,9 @@ from typing import Any
 
 from minidp.mode import mode
 from minidp.op import op
-from minidp.ops.elementwise import full_like
-from minidp.ops.layout import cat
+from minidp.ops.layout import concat, expand, narrow, reshape
 from minidp.tensor import Tensor
-from minidp.types import Array
+from minidp.types import Array, Shape
 
 
 @op("... -> ...", x=lambda g, name: all_reduce(g, name=name + " backward"))
@@ -36,24 +35,44 @@ def unpack(xp: Any, flat: Array, bucket: Any) -> tuple[Array, ...]:
     return views
 
 
+@op("..., ... -> two",
+    values=lambda g, values_shape: entry(g, 0, values_shape),
+    weight=lambda g, weight_shape: entry(g, 1, weight_shape))  # fmt: skip
+def sum_both(xp: Any, values: Array, weight: Array) -> Array:
+    """(sum of values, sum of weight) as one array, so that one exchange adds both."""
+    return xp.stack([xp.sum(values), xp.asarray(xp.sum(weight), values.dtype)])
+
+
+def entry(g: Any, i: int, shape: Shape) -> Any:
+    """One element of ``g``, everywhere in ``shape``."""
+    one = reshape(narrow(g, dim=0, start=i, length=1), shape=(1,) * len(shape))
+    return expand(one, shape=shape)
+
+
+@op("two -> ", quiet=True,
+    x=lambda g, x, y: concat(reshape(g / x[1], shape=(1,)), reshape(-g * y / x[1], shape=(1,)),
+                             dim=0))  # fmt: skip
+def quotient(xp: Any, x: Array) -> Array:
+    """x[0] / x[1]."""
+    return xp.true_divide(x[0], x[1])
+
+
 def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     """sum(values) / sum(weight), over the rows of all replicas: the exact mean for any split.
 
     The denominator is known before backward starts, so gradients are final when they appear.
     """
-    total: Tensor = values.sum()
-    below = weight.sum() if isinstance(weight, Tensor) else full_like(total.detach(), value=weight)
-    if mode.replica is None:
-        return total / below
-    both = [total.reshape(1), below.type(total.dtype).reshape(1)]
-    sums: Tensor = all_reduce(cat(both), name="weighted mean")
-    return sums[0] / sums[1]
+    both: Tensor = sum_both(values, weight)
+    if mode.replica is not None and not mode.replica.alone:
+        both = all_reduce(both, name="weighted mean")
+    result: Tensor = quotient(both)
+    return result
 
 
 def global_sum(values: Tensor) -> Tensor:
     """The sum of ``values`` over the rows of all replicas."""
     total: Tensor = values.sum()
-    if mode.replica is None:
+    if mode.replica is None or mode.replica.alone:
         return total
     result: Tensor = all_reduce(total, name="sum")
     return result

@@ -1,8 +1,6 @@
 """Buckets: runs of parameters that lie in one flat array, are reduced together and updated at once.
 
-A bucket never spans parameter groups or dtypes, and its bounds are fixed per model. Behind the
-parameters, a replica's gradient memory has one place per parameter that says whether the backward
-pass reached it: added over replicas, it tells which parameters were used anywhere.
+A bucket never spans parameter groups or dtypes, and its bounds are fixed per model.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.backend import backend_of, get_backend
+from minidp.backend import get_backend
 from minidp.device import Device
 from minidp.parallel.memory import Layout, Memory, moved
 from minidp.tensor import Parameter, Tensor
@@ -40,11 +38,6 @@ class Bucket:
                 view[...] = moved(parameter.data, view)
                 parameter.data = view
         self.master.touch()
-
-    def used(self, reduced: Array) -> list[bool]:
-        """Which parameters some replica's backward reached, from the reduced gradient memory."""
-        flags = backend_of(reduced).get(reduced[self.size :])
-        return [flag != 0 for flag in flags.tolist()]
 
     def runs(self, kinds: Sequence[Any]) -> list[tuple[int, int, Any]]:
         """(start, stop, kind) of stretches that one update may treat alike.

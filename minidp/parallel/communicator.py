@@ -31,6 +31,17 @@ class Work(ABC):
         """The result, once it is there. Call it once."""
 
 
+class Sum(Work):
+    """A bucket's sum under way."""
+
+    numbers: Array
+    """The sums of the numbers that rode along; there after ``slice`` or ``wait``."""
+
+    @abstractmethod
+    def slice(self) -> Array:
+        """The sum, of which only this rank's slice (see ``bounds``) need be there yet."""
+
+
 class Communicator(ABC):
     """One replica's end of the line to its peers.
 
@@ -43,14 +54,16 @@ class Communicator(ABC):
     step: int = 0
 
     @abstractmethod
-    def all_reduce(
-        self, array: Array, name: str, among: Sequence[int] | None = None, in_place: bool = False
-    ) -> Work:
-        """The sum over ranks, in a fixed balanced tree.
+    def all_reduce(self, array: Array, name: str, among: Sequence[int] | None = None) -> Work:
+        """The sum over ranks, in a fixed balanced tree."""
 
-        ``in_place``: ``array`` is overwritten, and the result may be one memory for all ranks,
-        to be read only. Such reductions are counted apart: they may begin at different places
-        among the other collectives, as buckets do where a replica leaves out a branch.
+    @abstractmethod
+    def sum_bucket(self, array: Array, name: str, numbers: Sequence[float]) -> Sum:
+        """The sum over all ranks, made in their arrays: one memory for all, to be read only.
+
+        ``numbers`` are added on the way, in float64. Buckets are counted apart from the other
+        collectives, among which they may begin at different places, as they do where a replica
+        leaves out a branch.
         """
 
     @abstractmethod

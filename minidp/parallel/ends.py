@@ -14,7 +14,7 @@ from minidp.errors import GraphError
 from minidp.mode import switched
 from minidp.ops.collective import broadcast, unpack
 from minidp.parallel.bucket import Bucket, aligned
-from minidp.parallel.communicator import Work
+from minidp.parallel.communicator import Sum
 from minidp.parallel.memory import Memory, moved
 from minidp.tensor import Tensor
 from minidp.types import Array
@@ -48,12 +48,11 @@ class BucketEnd:
         """Lay the parameters' cotangents end to end; zeros where backward did not come by."""
         bucket = self.bucket
         if self.gradient is None:
-            zeros = aligned(bucket.size + len(bucket.parameters), bucket.dtype)
+            zeros = aligned(bucket.size, bucket.dtype)
             self.gradient = get_backend(self.device.type).put(zeros, self.device.index)
         for i, view in enumerate(self.views(self.gradient)):
             given = cotangents.get(i)
             view[...] = 0 if given is None else given
-            self.gradient[bucket.size + i] = 0 if given is None else 1
         return self.gradient
 
     def release(self, reduced: Array) -> None:
@@ -63,12 +62,17 @@ class BucketEnd:
 
 
 class Link:
-    """A bucket as the ops ``broadcast`` and ``unpack`` see it, in one step of one replica."""
+    """A bucket as the ops ``broadcast`` and ``unpack`` see it, in one step of one replica.
+
+    ``reached`` has a 1 for each parameter that backward came by; added over replicas it tells
+    which were used anywhere.
+    """
 
     def __init__(self, end: BucketEnd, launch: Callable[[], None]) -> None:
         self.end, self._launch = end, launch
-        self.work: Work | None = None
+        self.work: Sum | None = None
         self.gradient: Array | None = None
+        self.reached = [0.0] * len(end.bucket.parameters)
         self._tensors: tuple[Tensor, ...] = ()
 
     def tensors(self) -> tuple[Tensor, ...]:
@@ -95,8 +99,10 @@ class Link:
                 "a second backward() in one step of a replica: add the losses and call backward() "
                 "once, so that each bucket is reduced once"
             )
+        for i in cotangents:
+            self.reached[i] = 1.0
         self.gradient = self.end.pack(cotangents)
-        return self.gradient[: self.end.bucket.size]
+        return self.gradient
 
     def reduce(self, g: Array) -> None:
         """The bucket's cotangent is whole: start its reduction, in index order."""

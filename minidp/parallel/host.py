@@ -9,49 +9,70 @@ gives something new: so reduction overlaps with backward without threads of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from minidp.backend import backend_of
-from minidp.parallel.communicator import Communicator, Tag, Work, bounds
+from minidp.parallel.communicator import Communicator, Sum, Tag, Work, bounds
 from minidp.parallel.exchange import Exchange, Round
 from minidp.types import Array
 
 SMALL = 4096
 """Elements up to which every rank adds for itself: one meeting instead of two."""
 
+NO_NUMBERS = np.zeros(0)
+
 Key = tuple[tuple[int, ...], bool, int]
 
 
-class HostWork(Work):
-    """A large sum: a round of the exchange, seen from one rank."""
+class HostSum(Sum):
+    """The sum of large arrays, in place: a round of the exchange, seen from one rank."""
 
-    def __init__(
-        self, communicator: HostCommunicator, key: Key, current: Round, shared: bool
-    ) -> None:
-        self.communicator, self.key, self.round, self.shared = communicator, key, current, shared
+    def __init__(self, communicator: HostCommunicator, key: Key, current: Round) -> None:
+        self.communicator, self.key, self.round = communicator, key, current
         self.reduced = False
 
+    @property
+    def ready(self) -> bool:
+        """Whether everyone has given and this rank's slice has not been added."""
+        return self.round.complete and not self.reduced
+
     def advance(self) -> None:
-        """Add this rank's slice, if everyone has given and it has not been done."""
-        if self.reduced or not self.round.complete:
+        """Add this rank's slice, if that can be done."""
+        if not self.ready:
             return
         self.reduced = True
-        arrays = [self.round.given[rank].reshape(-1) for rank in self.round.members]
+        arrays = [self.round.given[rank][0].reshape(-1) for rank in self.round.members]
         cuts = bounds(arrays[0].size, len(arrays))
         place = self.round.members.index(self.communicator.rank)
         tree_sum([a[cuts[place] : cuts[place + 1]] for a in arrays])
         self.communicator.exchange.finish(self.communicator.rank, self.round)
 
-    def wait(self) -> Array:
+    def slice(self) -> Array:
         link, current = self.communicator, self.round
         link.meet(current, lambda: current.complete)
         self.advance()
-        link.meet(current, lambda: len(current.finished) == len(current.members))
-        result = current.given[current.members[0]]
-        result = result if self.shared else result.copy()
+        given = [current.given[rank] for rank in current.members]
+        self.numbers = tree_total([numbers for _, numbers in given])
         link.forget(self)
+        result: Array = given[0][0]
         return result
+
+    def wait(self) -> Array:
+        result, current = self.slice(), self.round
+        self.communicator.meet(current, lambda: len(current.finished) == len(current.members))
+        return result
+
+
+class CopyWork(Work):
+    """A large sum of which each rank gets a copy of its own."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+
+    def wait(self) -> Array:
+        return self.work.wait().copy()
 
 
 class SmallWork(Work):
@@ -80,17 +101,27 @@ class HostCommunicator(Communicator):
     def __init__(self, rank: int, exchange: Exchange) -> None:
         self.rank, self.size, self.exchange = rank, exchange.size, exchange
         self._counts: dict[tuple[tuple[int, ...], bool], int] = {}
-        self._open: list[HostWork] = []
+        self._open: list[HostSum] = []
 
     def all_reduce(
-        self, array: Array, name: str, among: Sequence[int] | None = None, in_place: bool = False
+        self, array: Array, name: str, among: Sequence[int] | None = None, bucket: bool = False
     ) -> Work:
         self.progress()
-        host = _host(array, copy=not in_place or array.size <= SMALL)
-        key, current = self.give("all_reduce", name, host, among, in_place)
+        host = _host(array)
         if host.size <= SMALL:
-            return SmallWork(self, key, current)
-        work = HostWork(self, key, current, in_place)
+            return self._small("all_reduce", name, host, among, bucket=bucket)
+        return CopyWork(self._sum(name, host, NO_NUMBERS, among, False))
+
+    def sum_bucket(self, array: Array, name: str, numbers: Sequence[float]) -> Sum:
+        self.progress()
+        host = _host(array, copy=False)
+        return self._sum(name, host, np.array(numbers, np.float64), None, True)
+
+    def _sum(
+        self, name: str, host: Array, numbers: Array, among: Sequence[int] | None, bucket: bool
+    ) -> HostSum:
+        given = (host, numbers)
+        work = HostSum(self, *self.give("all_reduce", name, host, given, among, bucket))
         self._open.append(work)
         return work
 
@@ -98,19 +129,25 @@ class HostCommunicator(Communicator):
         return SliceWork(self.all_reduce(array, name), self.rank, self.size)
 
     def all_gather(self, array: Array, name: str) -> Work:
-        return SmallWork(self, *self.give("all_gather", name, _host(array), None))
+        return self._small("all_gather", name, _host(array))
 
     def broadcast(self, array: Array, name: str, root: int = 0) -> Work:
-        return SmallWork(self, *self.give("broadcast", name, _host(array), None), root)
+        return self._small("broadcast", name, _host(array), None, root)
 
     def send(self, array: Array, name: str, to: int) -> Work:
-        return SmallWork(self, *self.give("send", name, _host(array), (self.rank, to)))
+        return self._small("send", name, _host(array), (self.rank, to))
 
     def recv(self, array: Array, name: str, source: int) -> Work:
-        return SmallWork(self, *self.give("send", name, _host(array), (source, self.rank)))
+        return self._small("send", name, _host(array), (source, self.rank))
 
     def barrier(self, name: str) -> None:
-        SmallWork(self, *self.give("barrier", name, np.zeros(0, np.int8), None)).wait()
+        self._small("barrier", name, NO_NUMBERS).wait()
+
+    def _small(
+        self, operation: str, name: str, host: Array, among: Sequence[int] | None = None,
+        root: int = 0, bucket: bool = False,
+    ) -> Work:  # fmt: skip
+        return SmallWork(self, *self.give(operation, name, host, host, among, bucket), root)
 
     def progress(self) -> None:
         """Work on rounds that became complete since."""
@@ -118,24 +155,29 @@ class HostCommunicator(Communicator):
             work.advance()
 
     def meet(self, current: Round, until: Callable[[], bool]) -> None:
-        """Wait for peers; the exchange watches over it."""
-        self.exchange.wait(self.rank, until, current.tag, current.missing)
+        """Wait for peers, working meanwhile on rounds that become complete."""
+        while not until():
+            self.progress()
+            self.exchange.wait(
+                self.rank, lambda: until() or any(w.ready for w in self._open),
+                current.tag, current.missing,
+            )  # fmt: skip
 
-    def forget(self, work: HostWork) -> None:
+    def forget(self, work: HostSum) -> None:
         self._open.remove(work)
         self.exchange.leave(self.rank, work.key)
 
     def give(
-        self, operation: str, name: str, array: Array, among: Sequence[int] | None,
-        in_place: bool = False,
+        self, operation: str, name: str, array: Array, what: Any,
+        among: Sequence[int] | None = None, bucket: bool = False,
     ) -> tuple[Key, Round]:  # fmt: skip
-        """Bring this rank's part to the next collective of these ranks."""
+        """Bring this rank's part to the next collective of these ranks, on ``array``."""
         members = tuple(range(self.size)) if among is None else tuple(among)
-        line = (members, in_place)
+        line = (members, bucket)
         count = self._counts[line] = self._counts.get(line, 0) + 1
         tag = Tag(operation, name, self.step, array.shape, array.dtype)
         key = (*line, count)
-        return key, self.exchange.give(self.rank, key, tag, members, array)
+        return key, self.exchange.give(self.rank, key, tag, members, what)
 
 
 class SliceWork(Work):

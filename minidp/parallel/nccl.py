@@ -17,8 +17,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from minidp.errors import ReplicaError
-from minidp.parallel.communicator import Communicator, Work
+from minidp.parallel.communicator import Communicator, Sum, Work
 from minidp.parallel.exchange import Exchange, Round
 from minidp.parallel.host import SMALL, HostCommunicator, Key
 from minidp.types import Array
@@ -46,6 +48,20 @@ class NcclWork(Work):
         return self.buffers[-1]
 
 
+class NcclSum(Sum):
+    """A queued bucket, and the numbers that ride along through host memory."""
+
+    def __init__(self, work: NcclWork, riding: Work) -> None:
+        self.work, self.riding = work, riding
+
+    def slice(self) -> Array:
+        return self.wait()
+
+    def wait(self) -> Array:
+        self.numbers = self.riding.wait()
+        return self.work.wait()
+
+
 class NcclCommunicator(Communicator):
     """Rank ``rank``'s end of NCCL; made by all ranks' threads at the same time.
 
@@ -62,17 +78,23 @@ class NcclCommunicator(Communicator):
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.open: list[NcclWork] = []
 
-    def all_reduce(
-        self, array: Array, name: str, among: Sequence[int] | None = None, in_place: bool = False
-    ) -> Work:
+    def all_reduce(self, array: Array, name: str, among: Sequence[int] | None = None) -> Work:
         few = among is not None and len(among) < self.size
         if few or array.size <= SMALL or not isinstance(array, self.cupy.ndarray):
             self.host.step = self.step
-            return self.host.all_reduce(array, name, among, in_place)
-        buffer = array if in_place else array.copy()
-        return self._queue("all_reduce", name, (buffer,), lambda kind, stream: self.link.allReduce(
-            buffer.data.ptr, buffer.data.ptr, buffer.size, kind, self.nccl.NCCL_SUM, stream),
-            in_place)  # fmt: skip
+            return self.host.all_reduce(array, name, among)
+        return self._all_reduce(array.copy(), name, False)
+
+    def sum_bucket(self, array: Array, name: str, numbers: Sequence[float]) -> Sum:
+        work = self._all_reduce(array, name, True)
+        self.host.step = self.step
+        riding = np.array(numbers, np.float64)
+        return NcclSum(work, self.host.all_reduce(riding, f"numbers of {name}", bucket=True))
+
+    def _all_reduce(self, array: Array, name: str, bucket: bool) -> NcclWork:
+        pointer = array.data.ptr
+        return self._queue("all_reduce", name, (array,), lambda kind, stream: self.link.allReduce(
+            pointer, pointer, array.size, kind, self.nccl.NCCL_SUM, stream), bucket)  # fmt: skip
 
     def reduce_scatter(self, array: Array, name: str) -> Work:
         out = self.cupy.empty((len(array) // self.size, *array.shape[1:]), array.dtype)
@@ -114,7 +136,7 @@ class NcclCommunicator(Communicator):
 
     def _queue(
         self, operation: str, name: str, buffers: tuple[Array, ...],
-        call: Callable[[int, int], None], in_place: bool = False,
+        call: Callable[[int, int], None], bucket: bool = False,
         pair: tuple[int, int] | None = None,
     ) -> NcclWork:  # fmt: skip
         """Queue one collective behind what has been computed so far."""
@@ -123,7 +145,7 @@ class NcclCommunicator(Communicator):
                 raise ReplicaError(f"{name}: NCCL needs contiguous arrays")
         kind = self._kind(buffers[0].dtype)
         self.host.step = self.step
-        key, current = self.host.give(operation, name, buffers[0], pair, in_place)
+        key, current = self.host.give(operation, name, buffers[0], None, pair, bucket)
         work = NcclWork(self, key, current, buffers)
         self.open.append(work)
         self.stream.wait_event(self.cupy.cuda.get_current_stream().record())

@@ -142,8 +142,15 @@ class World:
         """What a backward starts from: rows here / rows everywhere."""
         return self.share.fraction
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other replica has rows in this step."""
+        return len(self.active) == 1
+
     def all_reduce(self, array: Array, name: str) -> Array:
         """The sum over the replicas that have rows, on this replica's device."""
+        if self.alone:
+            return array
         shape = array.shape
         total = self.comm.all_reduce(array.reshape(-1), name, self.active).wait()
         return self._here(total).reshape(shape)
@@ -157,21 +164,28 @@ class World:
         self._actions.append(action)
 
     def launch_ready(self) -> None:
-        """Start the reductions whose turn it is: buckets go in index order on every replica."""
-        while self._launched < len(self.links):
-            link = self.links[self._launched]
-            if link.gradient is None:
-                return
-            name = f"bucket {self._launched}"
-            link.work = self.comm.all_reduce(link.gradient, name, in_place=True)
-            self._launched += 1
+        """Start the reductions whose turn it is: buckets go in index order on every replica.
 
-    def launch_all(self) -> None:
+        The last one waits for ``update``: who gives it agrees to the step.
+        """
+        while self._launched < len(self.links) - 1:
+            if self.links[self._launched].gradient is None:
+                return
+            self._launch(self.links[self._launched])
+
+    def _launch(self, link: Link, numbers: Sequence[float] = ()) -> None:
+        gradient, riding = link.gradient, [*link.reached, *numbers]
+        link.work = self.comm.sum_bucket(gradient, f"bucket {self._launched}", riding)
+        self._launched += 1
+
+    def _launch_all(self, numbers: Sequence[float]) -> None:
         """Start what backward left open: buckets that no gradient reached go with zeros."""
         for link in self.links:
             if link.gradient is None:
                 link.gradient = link.end.pack({})
         self.launch_ready()
+        if self.links:
+            self._launch(self.links[-1], numbers)
 
     def update(
         self, optimizer: Any, numbers: Sequence[float] = (),
@@ -180,15 +194,19 @@ class World:
         """Finish the step: reduce, agree, update this replica's slice, commit.
 
         Returns the sums over replicas of ``numbers``; one replica also calls ``accepted`` with
-        them as part of the step. Until all have agreed nothing changes; from then on no replica
-        waits for another before its part is done, so that a step happens whole or not at all.
+        them as part of the step. A replica agrees by giving its last bucket. Until all have agreed
+        nothing changes; from then on nothing stops a replica before its part is done, so that a
+        step happens whole or not at all.
         """
-        self.launch_all()
         owner, lead = groups_of(optimizer), self._lead(optimizer)
         updates = [BucketUpdate(optimizer, lead, link.end, owner) for link in self.links]
+        self._launch_all(numbers)
+        totals = list(numbers)
         for link, update in zip(self.links, updates, strict=True):
-            update.reduced = link.work.wait() if link.work is not None else update.reduced
-        totals = self._agree(numbers)
+            if link.work is not None:
+                totals = update.receive(link.work, self.store).tolist()
+        if not self.links:
+            totals = self._agree(numbers)
         for update in updates:
             update.run(self.rank)
         if self.rank == self.active[0]:
@@ -220,7 +238,7 @@ class World:
             action()
         for update in updates:
             bucket = update.end.bucket
-            views = bucket.views(place(update.reduced[: bucket.size], bucket.home))
+            views = bucket.views(place(update.reduced, bucket.home))
             for p, view, used in zip(bucket.parameters, views, update.used, strict=True):
                 p.grad = Tensor(view) if used else None
                 p.version[0] += 1

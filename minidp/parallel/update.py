@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minidp.parallel.communicator import bounds
+from minidp.parallel.communicator import Sum, bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.memory import moved
 from minidp.types import Array
@@ -31,9 +31,15 @@ class BucketUpdate:
         self.slots = end.memory.state(lead, names, parameters, self.bucket.master)
         self.used: list[bool] = []
 
+    def receive(self, work: Sum, store: str) -> Array:
+        """Take the bucket's sum, or at least this replica's slice; returns what rode along."""
+        self.reduced = work.slice() if store == "local" else work.wait()
+        count = len(self.bucket.parameters)
+        self.used = [reached > 0 for reached in work.numbers[:count].tolist()]
+        return work.numbers[count:]
+
     def run(self, rank: int) -> None:
         """Update this replica's slice of the memory it shares with its peers, in place."""
-        self.used = self.bucket.used(self.reduced)
         kinds = [
             (group, taken) if used and group is not None else None
             for used, group, taken in zip(self.used, self.owners, self.taken, strict=True)
