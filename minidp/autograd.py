@@ -105,7 +105,7 @@ def run(
     for root, seed in zip(starts, seeds, strict=True):
         seed = seed if create_graph else seed.data
         _add(pending, root, seed if root.op is not None else OPS["copy"](seed))
-    with switched(grad=create_graph), np.errstate(all="ignore"):
+    with switched(grad=create_graph, quiet=True), np.errstate(all="ignore"):
         _walk(starts, waiting, pending, wanted, keep, create_graph)
 
 
@@ -192,15 +192,14 @@ def _fitted(node: Node, parent: Node, cotangent: Any, g: Any) -> Any:
 def _unbroadcast(node: Node, cotangent: Any, shape: Shape) -> Any:
     """Sum over the axes along which an argument of ``shape`` was broadcast."""
     extra = len(cotangent.shape) - len(shape)
-    axes = tuple(range(extra)) + tuple(
-        i + extra for i, n in enumerate(shape) if n == 1 and cotangent.shape[i + extra] != 1
-    )
-    result = OPS["sum"](cotangent, dim=axes, keepdim=False) if axes else cotangent
-    if np.prod(result.shape, dtype=int) != np.prod(shape, dtype=int):
+    given = cotangent.shape[max(extra, 0) :]
+    if extra < 0 or any(n not in (1, m) for n, m in zip(shape, given, strict=True)):
         raise ShapeError(
             f"{node.op.name if node.op else 'leaf'}: a rule gave a cotangent of shape "
             f"{cotangent.shape} for an argument of shape {shape}"
         )
+    axes = (*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 != given[i]))
+    result = OPS["sum"](cotangent, dim=axes, keepdim=False) if axes else cotangent
     return OPS["reshape"](result, shape=shape)
 
 

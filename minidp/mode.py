@@ -49,6 +49,8 @@ class Mode(threading.local):
     grad: bool = True
     default_dtype: DType = float32
     replica: Replica | None = None
+    quiet: bool = False
+    """Whether NumPy's floating-point warnings are off in this thread already."""
 
     def handed_on(self) -> dict[str, Any]:
         """The modes that a replica's thread takes over from the thread that launches it."""

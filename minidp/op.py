@@ -26,6 +26,7 @@ import numpy as np
 from minidp import shapes
 from minidp.backend import CPU, Backend, backend_of_first
 from minidp.errors import DTypeError, ShapeError
+from minidp.mode import mode
 from minidp.node import Node
 from minidp.promotion import promoted
 from minidp.record import Plan, apply
@@ -41,11 +42,11 @@ class Op:
 
     def __init__(
         self, body: Callable[..., Any], line: str, rules: dict[str, Rule], outputs: str,
-        quiet: bool, check: Check | None,
+        view: bool, writes: str, check: Check | None,
     ) -> None:  # fmt: skip
         self.body, self.name, self.__doc__ = body, body.__name__, body.__doc__
         self.line = shapes.parse(line)
-        self.quiet, self.check = quiet, check
+        self.view, self.writes, self.check = view, tuple(writes.split()), check
         self.outputs = tuple(outputs.split())
         terms = self.line.outputs
         self.differentiable = [i for i, t in enumerate(terms) if t.kind not in ("i", "b")]
@@ -156,23 +157,27 @@ class Op:
             self._check(arrays, constants)
         arrays = promoted(self, arrays)
         try:
-            kernel = backend.kernel(self.name)
-            result = NotImplemented if kernel is None else kernel(*arrays, **constants)
-            if result is NotImplemented:
-                result = self._run_body(backend, arrays, constants)
-        except ValueError as error:
-            raise self._explained(error, arrays) from error
-        return result
-
-    def _run_body(self, backend: Backend, arrays: list[Array], constants: dict[str, Any]) -> Any:
-        """The body, on the arrays' device, without NumPy's floating-point warnings."""
-        if backend is not CPU:
-            with backend.activate(backend.index_of(arrays)):
-                return self.body(backend.xp, *arrays, **constants)
-        if self.quiet:
+            if mode.quiet:
+                return self._run(backend, arrays, constants)
             with np.errstate(all="ignore"):
-                return self.body(np, *arrays, **constants)
-        return self.body(np, *arrays, **constants)
+                return self._run(backend, arrays, constants)
+        except ValueError as error:
+            explained = self._explained(error, arrays)
+            if explained is error:
+                raise
+            raise explained from error
+
+    def _run(self, backend: Backend, arrays: list[Array], constants: dict[str, Any]) -> Any:
+        """The kernel, or where there is none or it declines the body, on the arrays' device."""
+        kernel = backend.kernel(self.name)
+        if kernel is not None:
+            result = kernel(*arrays, **constants)
+            if result is not NotImplemented:
+                return result
+        if backend is CPU:
+            return self.body(np, *arrays, **constants)
+        with backend.activate(backend.index_of(arrays)):
+            return self.body(backend.xp, *arrays, **constants)
 
     def _check(self, arrays: list[Array], constants: dict[str, Any]) -> None:
         for position in self._integers:
@@ -195,27 +200,29 @@ class Op:
             raise DTypeError(f"{self.name}: expected integers, got {dtype}")
 
     def _explained(self, error: ValueError, arrays: list[Array]) -> ValueError:
-        """The error, naming this op and the shapes it was called with, unless it does already."""
-        if isinstance(error, ShapeError) or str(error).startswith(self.name):
-            return error
+        """What NumPy says of shapes, naming the op; a ValueError of a user's own op as it is."""
         given = [np.shape(a) for a in arrays if a is not None]
         if self.line.elementwise and not shapes.broadcasts(given):
             return ShapeError(shapes.broadcast_message(self.name, given))
-        kind = ValueError if self.line.elementwise and len(given) > 1 else ShapeError
+        own = self.body.__module__.startswith("minidp.")
+        if not own or isinstance(error, ShapeError) or str(error).startswith(self.name):
+            return error
+        values = self.line.elementwise and len(given) > 1  # then it is not about shapes
+        kind = ValueError if values else ShapeError
         return kind(f"{self.name}({', '.join(map(str, given))}): {error}")
 
 
 def op(
-    line: str, *, outputs: str = "y", quiet: bool = False, check: Check | None = None,
-    **rules: Rule,
+    line: str, *, outputs: str = "y", view: bool = False, writes: str = "",
+    check: Check | None = None, **rules: Rule,
 ) -> Callable[[Callable[..., Any]], Op]:  # fmt: skip
-    """Declare an op. ``outputs`` names what the body returns; ``quiet`` silences NumPy's
-    floating-point warnings; ``check`` is given the arguments' shapes and the constants, and
-    raises ShapeError for what the shape line cannot say.
+    """Declare an op. ``outputs`` names what the body returns; ``view``: it may share memory with
+    the first argument; ``writes`` names arguments that are changed in place; ``check`` is given
+    the arguments' shapes and the constants, and raises ShapeError for what the line cannot say.
     """
 
     def declare(body: Callable[..., Any]) -> Op:
-        declared = Op(body, line, rules, outputs, quiet, check)
+        declared = Op(body, line, rules, outputs, view, writes, check)
         OPS[declared.name] = declared
         return declared
 

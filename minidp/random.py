@@ -39,12 +39,6 @@ class Generator:
             self.draw += 1
             return self.seed, self.step, self.draw - 1
 
-    def next_step(self) -> int:
-        """Begin a step of a scheduler: its draws count from 0 on every replica."""
-        with self._lock:
-            self.step += 1
-            return self.step
-
     def get_state(self) -> dict[str, int]:
         return {"seed": self.seed, "step": self.step, "draw": self.draw}
 

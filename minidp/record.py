@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minidp.backend import backend_of
 from minidp.mode import mode
 from minidp.node import Node
 from minidp.tensor import Tensor
@@ -74,7 +75,9 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     if not met:
         return result
     several = isinstance(result, tuple)
-    tensors = [_wrapped(y, arrays, sources) for y in (result if several else (result,))]
+    tensors = [Tensor(y) for y in (result if several else (result,))]
+    if op.view and sources[0] is not None:
+        _share_versions(sources[0], tensors)
     if tracked and op.rules and mode.grad:
         _record(op, arrays, sources, constants, tensors)
     return tuple(tensors) if several else tensors[0]
@@ -128,15 +131,12 @@ def _shape_or_all(kind: str, position: int, arrays: list[Array], tensors: list[T
     return arrays if kind == "input" else [np.shape(a) for a in arrays]
 
 
-def _wrapped(result: Array, arrays: list[Array], sources: list[Tensor | None]) -> Tensor:
-    """A Tensor of the result; a view counts its changes together with what it is a view of."""
-    tensor, base = Tensor(result), result.base
-    if base is not None or result is arrays[0]:
-        for array, source in zip(arrays, sources):
-            if source is not None and (result is array or (
-                    base is not None and (base is array or base is array.base))):  # fmt: skip
-                tensor.version = source.version
-    return tensor
+def _share_versions(source: Tensor, tensors: list[Tensor]) -> None:
+    """Views count their changes together with what they are views of."""
+    xp = backend_of(source.data).xp
+    for tensor in tensors:
+        if tensor.data is source.data or xp.may_share_memory(tensor.data, source.data):
+            tensor.version = source.version
 
 
 def pick(node: Node, tensor: Tensor, slot: int) -> Node:

@@ -2,9 +2,9 @@
 
 ``"n c h w, k d i j, k -> n k o p"`` names every axis by a letter, as einsum does; equal letters
 are equal sizes, ``...`` is any number of axes that broadcast, a letter that appears only behind
-the arrow is computed by the op. ``*`` before a term means any number of such arguments. Before a
-term may stand what its dtype must be: ``i:`` integers (never promoted), ``b:`` bool,
-``f:`` floating point (integers are converted to the default dtype).
+the arrow is computed by the op. ``*`` before a term means any number of such arguments, whose
+``...`` are their own. Before a term may stand what its dtype must be: ``i:`` integers (never
+promoted), ``b:`` bool, ``f:`` floating point (integers are converted to the default dtype).
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def check(op: str, line: Line, shapes: Sequence[Shape | None]) -> dict[str, int]
     for term, shape in zip(terms, shapes, strict=True):
         if shape is not None:
             _bind(op, line, shapes, term, shape, sizes)
-    rest = [_unnamed(t, s) for t, s in zip(terms, shapes, strict=True) if s and t.broadcasts]
+    met = [(t, s) for t, s in zip(terms, shapes, strict=True) if s and not t.variadic]
+    rest = [_unnamed(term, shape) for term, shape in met if term.broadcasts]
     if not broadcasts(rest):
         raise ShapeError(_message(op, line, shapes, f"the axes {rest} do not broadcast"))
     return sizes

@@ -177,7 +177,7 @@ def test_a_failure_is_raised_once_with_its_place():
 
     with pytest.raises(KeyError, match="mine") as caught:
         dp.launch(program, 2)
-    assert caught.value.__notes__ == ["in replica 1 on cpu:1, step 0"]
+    assert caught.value.__notes__ == [f"in replica 1 on cpu:1, step {dp.default_generator.step}"]
     assert replica_threads() == []
 
 

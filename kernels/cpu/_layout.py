@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images; np.moveaxis takes longer than a small op
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -24,12 +25,12 @@ def ready(array):
 
 def channels_last(x):
     """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
-    return ready(np.moveaxis(x, 1, -1))
+    return ready(x.transpose(_LAST) if x.ndim == 4 else np.moveaxis(x, 1, -1))
 
 
 def channels_first(x):
     """The logical view (n, c, ...) of an array (n, ..., c)."""
-    return np.moveaxis(x, -1, 1)
+    return x.transpose(_FIRST) if x.ndim == 4 else np.moveaxis(x, -1, 1)
 
 
 def dense_order(x):
@@ -39,21 +40,25 @@ def dense_order(x):
     """
     if x.flags.c_contiguous:
         return ()
+    if x.ndim == 4 and x.transpose(_LAST).flags.c_contiguous:
+        return _LAST
     order = tuple(sorted(range(x.ndim), key=lambda axis: (-x.strides[axis], axis)))
     return order if x.transpose(order).flags.c_contiguous else None
 
 
 def flat(x, order):
     """x as a one-dimensional array with its axes in `order`: a view where memory allows."""
-    return ready(x.transpose(order) if order else x).reshape(x.size)
+    return ready(x.transpose(order) if order else x).reshape(-1)
 
 
 def unflat(values, shape, order):
     """The inverse of `flat`: a view of logical `shape` on memory whose axes lie in `order`."""
     if not order:
         return values.reshape(shape)
-    inverse = sorted(range(len(order)), key=order.__getitem__)
-    return values.reshape([shape[axis] for axis in order]).transpose(inverse)
+    memory = values.reshape([shape[axis] for axis in order])
+    if order == _LAST:
+        return memory.transpose(_FIRST)
+    return memory.transpose(sorted(range(len(order)), key=order.__getitem__))
 
 
 def rows_along(x, dim):

@@ -15,7 +15,7 @@ def batch_norm(x, mean, var, weight=None, bias=None, eps=1e-5):
     vectors = [v for v in (mean, var, weight, bias) if v is not None]
     if not served(x, *vectors) or x.ndim < 2 or any(v.shape != x.shape[1:2] for v in vectors):
         return NotImplemented
-    last = np.moveaxis(x, 1, -1)
+    last = x.transpose(0, *range(2, x.ndim), 1)
     if not last.flags.c_contiguous:
         return NotImplemented
     scale = 1 / np.sqrt(var + x.dtype.type(eps))

@@ -1,4 +1,4 @@
-"""Two-dimensional pooling, tap by tap over the channels of one output pixel.
+"""Two-dimensional pooling, over the channels of one output pixel: tap by tap, or four at a time.
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. Results have
 channels-last memory. A window's taps are numbered a * kw + b; those outside the image count for
@@ -40,8 +40,32 @@ def _max(x, y, index, kh, kw, sh, sw, ph, pw, dh, dw):
     count, o, p, _ = y.shape
     for pixel in range(count * o * p):
         n, i, j = pixel // (o * p), pixel // p % o, pixel % p
-        top, left = i * sh - ph, j * sw - pw
-        _max_window(x[n], y[n, i, j], index[n, i, j], top, left, kh, kw, dh, dw)
+        top, left, best, chosen = i * sh - ph, j * sw - pw, y[n, i, j], index[n, i, j]
+        if kh == kw == 2 and _holds(x[n], top, left, dh, dw):
+            above, below = x[n, top], x[n, top + dh]
+            _max_of_four(above[left], above[left + dw], below[left], below[left + dw], best, chosen)
+        else:
+            _max_window(x[n], best, chosen, top, left, kh, kw, dh, dw)
+
+
+@compiled
+def _holds(image, top, left, down, right):
+    """Whether both corners of a window lie in the image."""
+    is_high = top >= 0 and top + down < image.shape[0]
+    return is_high and left >= 0 and left + right < image.shape[1]
+
+
+@compiled
+def _max_of_four(a, b, c, d, best, chosen):
+    """A later value wins unless it is at most an earlier one, which is no NaN."""
+    for k in range(best.shape[0]):
+        value, tap, others = a[k], np.uint8(0), (b[k], c[k], d[k])
+        wins = (value == value) & ~(others[0] <= value)
+        value, tap = others[0] if wins else value, np.uint8(1) if wins else tap
+        wins = (value == value) & ~(others[1] <= value)
+        value, tap = others[1] if wins else value, np.uint8(2) if wins else tap
+        wins = (value == value) & ~(others[2] <= value)
+        best[k], chosen[k] = others[2] if wins else value, np.uint8(3) if wins else tap
 
 
 @compiled
@@ -71,9 +95,35 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     """Adjoint of choosing: adds g (n, c, o, p) at the chosen taps of zeros of `shape`."""
     if not served(g):
         return NotImplemented
-    dx = _zero_images(shape, g.dtype)
-    _add_chosen(channels_last(g), channels_last(index), dx, *kernel, *stride, *padding, *dilation)
+    n, c, *image = shape
+    cotangents, chosen = channels_last(g), channels_last(index)
+    grid = *kernel, *stride, *padding, *dilation
+    tiling = *kernel, *kernel, 0, 0, 1, 1
+    if grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
+        dx = np.empty((n, *image, c), g.dtype)
+        bits = np.int32 if g.itemsize == 4 else np.int64
+        _place_chosen(cotangents.view(bits), chosen, dx.view(bits), *kernel)
+    else:
+        dx = np.zeros((n, *image, c), g.dtype)
+        _add_chosen(cotangents, chosen, dx, *grid)
     return channels_first(dx)
+
+
+@compiled
+def _place_chosen(g, index, dx, kh, kw):
+    """The same on the bits of floats, for windows that tile the image: places written once."""
+    count, o, p, _ = g.shape
+    for pixel in range(count * o * p):
+        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
+        for tap in range(kh * kw):
+            target = dx[n, i * kh + tap // kw, j * kw + tap % kw]
+            _place(g[n, i, j], index[n, i, j], target, index.dtype.type(tap))
+
+
+@compiled
+def _place(values, chosen, target, tap):
+    for k in range(values.shape[0]):
+        target[k] = values[k] & -values.dtype.type(chosen[k] == tap)  # a mask: no guessed branch
 
 
 @compiled

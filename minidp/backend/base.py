@@ -9,7 +9,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from minidp.types import Array
+import numpy as np
+
+from minidp.types import Array, DType
 
 Kernel = Callable[..., Any]
 
@@ -37,6 +39,12 @@ class Backend(ABC):
     @abstractmethod
     def get(self, array: Array) -> Array:
         """The array as a NumPy array in host memory."""
+
+    def zeros(self, size: int, dtype: DType, index: int) -> Array:
+        """A flat array of zeros on device ``index`` that begins at a multiple of 64 bytes."""
+        raw = np.zeros(size * dtype.itemsize + 64, np.uint8)
+        start = -raw.ctypes.data % 64
+        return self.put(raw[start : start + size * dtype.itemsize].view(dtype), index)
 
     def index(self, array: Array) -> int:
         """The index of the device that holds ``array``."""

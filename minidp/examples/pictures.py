@@ -88,4 +88,5 @@ def draw_digits(figure: Any, dataset: Any, guesses: Array) -> None:
         text = f"{guesses[index]}" if hit else f"{guesses[index]} (is {dataset.labels[index]})"
         axes.set_title(text, fontsize=9, color=COLOURS["right" if hit else "wrong"], pad=2)
     total = np.sum(guesses != dataset.labels)
-    figure.suptitle(f"{len(right)} right predictions, {len(wrong)} of {total} wrong ones", fontsize=10)
+    title = f"{len(right)} right predictions, {len(wrong)} of {total} wrong ones"
+    figure.suptitle(title, fontsize=10)

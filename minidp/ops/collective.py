@@ -35,12 +35,10 @@ def unpack(xp: Any, flat: Array, bucket: Any) -> tuple[Array, ...]:
     return views
 
 
-@op("..., ... -> two",
-    values=lambda g, values_shape: entry(g, 0, values_shape),
-    weight=lambda g, weight_shape: entry(g, 1, weight_shape))  # fmt: skip
-def sum_both(xp: Any, values: Array, weight: Array) -> Array:
-    """(sum of values, sum of weight) as one array, so that one exchange adds both."""
-    return xp.stack([xp.sum(values), xp.asarray(xp.sum(weight), values.dtype)])
+@op("*... -> each", xs=lambda g, i, xs_shape: entry(g, i, xs_shape[i]))
+def sum_each(xp: Any, *xs: Array) -> Array:
+    """The sum of each argument, in one vector, so that one exchange adds them all."""
+    return xp.stack([xp.sum(x) if hasattr(x, "sum") else xp.asarray(x, xs[0].dtype) for x in xs])
 
 
 def entry(g: Any, i: int, shape: Shape) -> Any:
@@ -49,7 +47,7 @@ def entry(g: Any, i: int, shape: Shape) -> Any:
     return expand(one, shape=shape)
 
 
-@op("two -> ", quiet=True,
+@op("two -> ",
     x=lambda g, x, y: concat(reshape(g / x[1], shape=(1,)), reshape(-g * y / x[1], shape=(1,)),
                              dim=0))  # fmt: skip
 def quotient(xp: Any, x: Array) -> Array:
@@ -62,7 +60,7 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
 
     The denominator is known before backward starts, so gradients are final when they appear.
     """
-    both: Tensor = sum_both(values, weight)
+    both: Tensor = sum_each(values, weight)
     if mode.replica is not None and not mode.replica.alone:
         both = all_reduce(both, name="weighted mean")
     result: Tensor = quotient(both)

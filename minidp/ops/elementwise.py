@@ -25,14 +25,14 @@ def sub(xp: Any, a: Array, b: Array) -> Array:
 
 
 @method("mul", "__mul__", "__rmul__")
-@op("..., ... -> ...", quiet=True, a=lambda g, b: g * b, b=lambda g, a: g * a)
+@op("..., ... -> ...", a=lambda g, b: g * b, b=lambda g, a: g * a)
 def mul(xp: Any, a: Array, b: Array) -> Array:
     """Product: y = a b."""
     return xp.multiply(a, b)
 
 
 @method("div", "__truediv__")
-@op("f:..., f:... -> ...", quiet=True, a=lambda g, b: g / b, b=lambda g, a, b: -g * a / (b * b))
+@op("f:..., f:... -> ...", a=lambda g, b: g / b, b=lambda g, a, b: -g * a / (b * b))
 def div(xp: Any, a: Array, b: Array) -> Array:
     """Quotient: y = a / b; integers are divided as floats."""
     return xp.true_divide(a, b)
@@ -46,7 +46,7 @@ def neg(xp: Any, x: Array) -> Array:
 
 
 @method("pow", "__pow__")
-@op("..., ... -> ...", quiet=True,
+@op("..., ... -> ...",
     a=lambda g, a, b: g * power_slope(a, b),
     b=lambda g, a, y: g * where(y == 0, 0.0, y * log(where(a > 0, a, 1.0))))  # fmt: skip
 def pow(xp: Any, a: Array, b: Array) -> Array:
@@ -62,42 +62,42 @@ def power_slope(a: Any, b: Any) -> Any:
 
 
 @method("exp")
-@op("f:... -> ...", quiet=True, x=lambda g, y: g * y)
+@op("f:... -> ...", x=lambda g, y: g * y)
 def exp(xp: Any, x: Array) -> Array:
     """Exponential: y = e^x; dy/dx = y."""
     return xp.exp(x)
 
 
 @method("log")
-@op("f:... -> ...", quiet=True, x=lambda g, x: g / x)
+@op("f:... -> ...", x=lambda g, x: g / x)
 def log(xp: Any, x: Array) -> Array:
     """Natural logarithm: dy/dx = 1/x."""
     return xp.log(x)
 
 
 @method("sqrt")
-@op("f:... -> ...", quiet=True, x=lambda g, y: g / (2 * y))
+@op("f:... -> ...", x=lambda g, y: g / (2 * y))
 def sqrt(xp: Any, x: Array) -> Array:
     """Square root: dy/dx = 1 / (2 y)."""
     return xp.sqrt(x)
 
 
 @method("rsqrt")
-@op("f:... -> ...", quiet=True, x=lambda g, y: -0.5 * g * y * y * y)
+@op("f:... -> ...", x=lambda g, y: -0.5 * g * y * y * y)
 def rsqrt(xp: Any, x: Array) -> Array:
     """Inverse square root: y = x^(-1/2); dy/dx = -y^3 / 2."""
     return 1 / xp.sqrt(x)
 
 
 @method("sin")
-@op("f:... -> ...", quiet=True, x=lambda g, x: g * cos(x))
+@op("f:... -> ...", x=lambda g, x: g * cos(x))
 def sin(xp: Any, x: Array) -> Array:
     """Sine of radians: dy/dx = cos x."""
     return xp.sin(x)
 
 
 @method("cos")
-@op("f:... -> ...", quiet=True, x=lambda g, x: -g * sin(x))
+@op("f:... -> ...", x=lambda g, x: -g * sin(x))
 def cos(xp: Any, x: Array) -> Array:
     """Cosine of radians: dy/dx = -sin x."""
     return xp.cos(x)
@@ -111,10 +111,16 @@ def tanh(xp: Any, x: Array) -> Array:
 
 
 @method("sigmoid")
-@op("f:... -> ...", quiet=True, x=lambda g, y: g * y * (1 - y))
+@op("f:... -> ...", x=lambda g, y: g * y * (1 - y))
 def sigmoid(xp: Any, x: Array) -> Array:
     """Logistic function: y = 1 / (1 + e^-x); dy/dx = y (1 - y)."""
     return 1 / (1 + xp.exp(-x))
+
+
+@op("f:... -> ...", x=lambda g, x: g * sigmoid(x))
+def log1pexp(xp: Any, x: Array) -> Array:
+    """y = log(1 + e^x), without overflow and exact for very negative x; dy/dx = sigmoid x."""
+    return xp.logaddexp(x, xp.zeros((), x.dtype))
 
 
 @method("relu")
@@ -176,7 +182,7 @@ def where(xp: Any, condition: Array, a: Array, b: Array) -> Array:
     return y.astype(result_type([a, b])) if numbers and hasattr(condition, "dtype") else y
 
 
-@op("... -> ...", x=lambda g: g)
+@op("... -> ...", view=True, x=lambda g: g)
 def cast(xp: Any, x: Array, dtype: DType) -> Array:
     """The same values in another dtype; the cotangent goes back in the argument's."""
     return xp.asarray(x).astype(dtype, copy=False)

@@ -9,7 +9,7 @@ from minidp.tensor import Tensor, method
 from minidp.types import Array, Shape
 
 
-@op("... -> ...", x=lambda g, x_shape, key: put(g, shape=x_shape, key=key))
+@op("... -> ...", view=True, x=lambda g, x_shape, key: put(g, shape=x_shape, key=key))
 def get(xp: Any, x: Array, key: Any) -> Array:
     """x[key], for every kind of key that NumPy knows."""
     return x[key]

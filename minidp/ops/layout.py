@@ -15,13 +15,13 @@ from minidp.tensor import Tensor, method
 from minidp.types import BY_NAME, Array, Shape
 
 
-@op("... -> ...", x=lambda g, x_shape: reshape(g, shape=x_shape))
+@op("... -> ...", view=True, x=lambda g, x_shape: reshape(g, shape=x_shape))
 def reshape(xp: Any, x: Array, shape: Shape) -> Array:
     """The values in C order under another shape; a view where the strides allow it."""
     return xp.reshape(x, shape)
 
 
-@op("... -> ...", x=lambda g, axes: permute(g, axes=inverse(axes)))
+@op("... -> ...", view=True, x=lambda g, axes: permute(g, axes=inverse(axes)))
 def permute(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
     """The axes in another order; a view."""
     return xp.transpose(x, axes)
@@ -32,7 +32,7 @@ def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(axes.index(axis) for axis in range(len(axes)))
 
 
-@op("... -> ...", x=lambda g: g)
+@op("... -> ...", view=True, x=lambda g: g)
 def expand(xp: Any, x: Array, shape: Shape) -> Array:
     """Axes of length one repeated to ``shape``, without a copy."""
     return xp.broadcast_to(x, shape)
@@ -50,7 +50,7 @@ def part(g: Any, i: int, sizes: Sequence[Shape], dim: int) -> Any:
     return OPS["narrow"](g, dim=dim, start=start, length=sizes[i][dim])
 
 
-@op("... -> ...", x=lambda g, x_shape, dim, start: embed(
+@op("... -> ...", view=True, x=lambda g, x_shape, dim, start: embed(
     g, shape=x_shape, dim=dim, start=start))  # fmt: skip
 def narrow(xp: Any, x: Array, dim: int, start: int, length: int) -> Array:
     """``length`` places of axis ``dim``, from ``start``; a view."""

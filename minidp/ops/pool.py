@@ -85,6 +85,16 @@ def max_pool2d_gather(xp: Any, x: Array, index: Array, kernel: Pair, stride: Pai
     return y
 
 
+@op("i:n c o p -> i:n c o p")
+def max_pool2d_places(xp: Any, index: Array, width: int, kernel: Pair, stride: Pair, padding: Pair,
+                      dilation: Pair) -> Array:  # fmt: skip
+    """Offsets within windows, as max_pool2d gives them, as int64 places in the flat h w image."""
+    offset = index.astype("int64")
+    o, p = xp.arange(index.shape[2]), xp.arange(index.shape[3])
+    row = o[:, None] * stride[0] - padding[0] + offset // kernel[1] * dilation[0]
+    return row * width + p * stride[1] - padding[1] + offset % kernel[1] * dilation[1]
+
+
 @op("n c h w -> n c o p",
     x=lambda g, x_shape, kernel, stride, padding, count_include_pad: avg_pool2d_input(
         g, x_shape, kernel, stride, padding, count_include_pad))  # fmt: skip

@@ -13,7 +13,7 @@ from minidp.shapes import axis_of
 from minidp.types import Array, Shape
 
 
-@op("f:... -> ...", quiet=True, check=lambda x, dim: axis_of("softmax", dim, len(x)),
+@op("f:... -> ...", check=lambda x, dim: axis_of("softmax", dim, len(x)),
     x=lambda g, y, dim: y * (g - sum(g * y, dim=dim, keepdim=True)))  # fmt: skip
 def softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = e^x / sum e^x along ``dim``, shifted by the maximum so that nothing overflows."""
@@ -23,7 +23,7 @@ def softmax(xp: Any, x: Array, dim: int) -> Array:
     return e / e.sum(axis=dim, keepdims=True)
 
 
-@op("f:... -> ...", quiet=True, check=lambda x, dim: axis_of("log_softmax", dim, len(x)),
+@op("f:... -> ...", check=lambda x, dim: axis_of("log_softmax", dim, len(x)),
     x=lambda g, y, dim: g - exp(y) * sum(g, dim=dim, keepdim=True))  # fmt: skip
 def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = x - log sum e^x along ``dim``."""
@@ -41,7 +41,7 @@ def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
         )
 
 
-@op("n c ..., i:n ... -> n ...", quiet=True, check=_check_labels,
+@op("n c ..., i:n ... -> n ...", check=_check_labels,
     x=lambda g, x, target, ignore_index: cross_entropy_input(
         g, x, target, ignore_index))  # fmt: skip
 def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
@@ -60,7 +60,7 @@ def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) ->
     return xp.where(kept, total - chosen, xp.zeros((), x.dtype))
 
 
-@op("n ..., n c ..., i:n ... -> n c ...", quiet=True,
+@op("n ..., n c ..., i:n ... -> n c ...",
     dy=lambda g, x, target, ignore_index: sum(
         g * residual(x, target, ignore_index), dim=1),
     x=lambda g, dy, x, target, ignore_index: softmax_slope(

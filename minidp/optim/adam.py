@@ -13,7 +13,7 @@ from minidp.tensor import Tensor
 from minidp.types import Array
 
 
-@op("..., ..., ..., ..., ... -> ", quiet=True)
+@op("..., ..., ..., ..., ... -> ", writes="p m v vmax")
 def adam(xp: Any, p: Array, g: Array, m: Array, v: Array, vmax: Array = None, *, lr: float,
          beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool,
          maximize: bool, amsgrad: bool, step: int) -> None:  # fmt: skip

@@ -10,7 +10,7 @@ from minidp.tensor import Tensor
 from minidp.types import Array
 
 
-@op("..., ..., ... -> ", quiet=True)
+@op("..., ..., ... -> ", writes="p m")
 def sgd(xp: Any, p: Array, g: Array, m: Array = None, *, lr: float, momentum: float,
         dampening: float, weight_decay: float, nesterov: bool, maximize: bool,
         first: bool) -> None:  # fmt: skip

@@ -5,29 +5,32 @@ A bucket never spans parameter groups or dtypes, and its bounds are fixed per mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from minidp.backend import get_backend
 from minidp.device import Device
 from minidp.parallel.memory import Layout, Memory, moved
 from minidp.tensor import Parameter, Tensor
-from minidp.types import Array, DType
+from minidp.types import DType
 
 FIRST_KIB, LIMIT_KIB = 64, 1024
+NO_NAMES: Mapping[Parameter, str] = {}
 
 
 class Bucket:
     """Which parameters lie where, and the master copy of their values."""
 
-    def __init__(self, index: int, parameters: Sequence[Parameter], home: Device) -> None:
+    def __init__(
+        self, index: int, parameters: Sequence[Parameter], home: Device,
+        names: Mapping[Parameter, str] = NO_NAMES,
+    ) -> None:  # fmt: skip
         self.index, self.parameters, self.home = index, list(parameters), home
+        self.names = [names.get(p, f"of shape {p.shape}") for p in parameters]
         self.dtype: DType = parameters[0].dtype
         self.layout = Layout([p.shape for p in parameters])
         self.size, self.views = self.layout.size, self.layout.views
-        flat = get_backend(home.type).put(aligned(self.size, self.dtype), home.index)
+        flat = get_backend(home.type).zeros(self.size, self.dtype, home.index)
         self.master = Memory(flat, self.layout)
         self.refresh()
 
@@ -55,15 +58,8 @@ class Bucket:
         return result
 
 
-def aligned(size: int, dtype: DType) -> Array:
-    """Zeros that begin at a multiple of 64 bytes."""
-    raw = np.zeros(size * dtype.itemsize + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size * dtype.itemsize].view(dtype)
-
-
 def make_buckets(
-    groups: Sequence[Sequence[Parameter]], home: Device,
+    groups: Sequence[Sequence[Parameter]], home: Device, names: Mapping[Parameter, str] = NO_NAMES,
     first_kib: float = FIRST_KIB, limit_kib: float = LIMIT_KIB,
 ) -> list[Bucket]:  # fmt: skip
     """Cut the trainable parameters into buckets, the last registered first.
@@ -71,7 +67,7 @@ def make_buckets(
     The first bucket is small, so that the first reduction starts early; a bucket closes when it
     has reached its limit.
     """
-    owner = {id(p): g for g, group in enumerate(groups) for p in group}
+    owner = {p: g for g, group in enumerate(groups) for p in group}
     ordered = [p for group in groups for p in group if p.requires_grad][::-1]
     buckets: list[Bucket] = []
     run: list[Parameter] = []
@@ -79,14 +75,14 @@ def make_buckets(
         limit = 1024 * (first_kib if not buckets else limit_kib)
         if run and (
             _bytes(run) >= limit
-            or owner[id(parameter)] != owner[id(run[0])]
+            or owner[parameter] != owner[run[0]]
             or parameter.dtype != run[0].dtype
         ):
-            buckets.append(Bucket(len(buckets), run, home))
+            buckets.append(Bucket(len(buckets), run, home, names))
             run = []
         run.append(parameter)
     if run:
-        buckets.append(Bucket(len(buckets), run, home))
+        buckets.append(Bucket(len(buckets), run, home, names))
     return buckets
 
 

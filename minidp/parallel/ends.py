@@ -13,7 +13,7 @@ from minidp.device import Device
 from minidp.errors import GraphError
 from minidp.mode import switched
 from minidp.ops.collective import broadcast, unpack
-from minidp.parallel.bucket import Bucket, aligned
+from minidp.parallel.bucket import Bucket
 from minidp.parallel.communicator import Sum
 from minidp.parallel.memory import Memory, moved
 from minidp.tensor import Tensor
@@ -48,8 +48,8 @@ class BucketEnd:
         """Lay the parameters' cotangents end to end; zeros where backward did not come by."""
         bucket = self.bucket
         if self.gradient is None:
-            zeros = aligned(bucket.size, bucket.dtype)
-            self.gradient = get_backend(self.device.type).put(zeros, self.device.index)
+            backend = get_backend(self.device.type)
+            self.gradient = backend.zeros(bucket.size, bucket.dtype, self.device.index)
         for i, view in enumerate(self.views(self.gradient)):
             given = cotangents.get(i)
             view[...] = 0 if given is None else given
@@ -123,8 +123,7 @@ def make_ends(
         for rank, place in enumerate(places):
             peers = [r for r, p in enumerate(places) if store == "local" or p == place]
             if store == "device" and place not in memories:
-                flat = aligned(bucket.size, bucket.dtype)
-                copy = get_backend(place.type).put(flat, place.index)
+                copy = get_backend(place.type).zeros(bucket.size, bucket.dtype, place.index)
                 memories[place] = Memory(copy, bucket.layout)
             memory = bucket.master if store == "local" else memories[place]
             ends[rank].append(BucketEnd(bucket, place, memory, peers))

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import numpy as np
+
 from minidp.backend import get_backend
 from minidp.backend.cpu import blas_threads
 from minidp.device import Device, device_list
@@ -24,6 +26,7 @@ from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.host import HostCommunicator
 from minidp.parallel.nccl import NcclCommunicator
 from minidp.parallel.replica import World
+from minidp.random import default_generator
 
 GRACE = 2.0
 """Seconds that replicas are given to notice a failure at their next wait."""
@@ -75,12 +78,12 @@ def launch_on(
     """``launch`` for replicas that already have their devices."""
     exchange = Exchange(len(places), warn_after, deadline)
     results: list[Any] = [None] * len(places)
-    modes = mode.handed_on()
+    modes, random = mode.handed_on(), default_generator.get_state()
 
     def run(rank: int) -> None:
         try:
             exchange.take_turn(rank)
-            results[rank] = _program(program, args, rank, places, exchange, store, modes)
+            results[rank] = _program(program, args, rank, places, exchange, store, modes, random)
             exchange.depart(rank)
         except Stopped:
             pass
@@ -110,15 +113,15 @@ def launch_on(
 
 def _program(
     program: Callable[..., Any], args: tuple[Any, ...], rank: int, places: list[Device],
-    exchange: Exchange, store: str, modes: dict[str, Any],
+    exchange: Exchange, store: str, modes: dict[str, Any], random: dict[str, int],
 ) -> Any:  # fmt: skip
     """Run the program in the thread of ``rank``, with its device current."""
     with get_backend(places[rank].type).activate(places[rank].index):
         exchange.check()
         link = communicator(rank, exchange, places, store)
-        world, failed = World(rank, places, link, exchange, store), True
+        world, failed = World(rank, places, link, exchange, store, random), True
         try:
-            with switched(**modes, replica=world):
+            with switched(**modes, replica=world, quiet=True), np.errstate(all="ignore"):
                 result = program(world, *args)
             failed = False
             return result

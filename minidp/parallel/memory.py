@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from minidp.backend import backend_of
 from minidp.types import Array, Shape
 
@@ -105,7 +103,7 @@ class Memory:
             return slots
 
     def _new_slot(self) -> Slot:
-        flat = self._backend.put(np.zeros(self.data.shape, self.data.dtype), self._index)
+        flat = self._backend.zeros(self._layout.size, self.data.dtype, self._index)
         return Slot(flat, self._layout.views(flat))
 
 

@@ -18,10 +18,10 @@ from minidp.errors import ReplicaError
 from minidp.parallel.bucket import make_buckets
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.ends import BucketEnd, Link, make_ends
-from minidp.parallel.exchange import Exchange
+from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.feed import Feed
 from minidp.parallel.split import Share, cut, rows_of, shares, to_device
-from minidp.parallel.update import BucketUpdate, groups_of
+from minidp.parallel.update import BucketUpdate, finite, groups_of, require_finite
 from minidp.placement import place
 from minidp.random import Generator, default_generator
 from minidp.tensor import Parameter, Tensor
@@ -31,24 +31,27 @@ from minidp.types import Array
 class World:
     """What a replica's program is given: ``rank``, ``size``, ``device`` and ``comm``.
 
-    ``places`` are the devices of all replicas.
+    ``places`` are the devices of all replicas, ``random`` is the state of the default generator
+    when they were launched: steps are counted on from there.
     """
 
     def __init__(
         self, rank: int, places: Sequence[Device], comm: Communicator, exchange: Exchange,
-        store: str,
+        store: str, random: dict[str, int],
     ) -> None:  # fmt: skip
         self.rank, self.size, self.device, self.comm = rank, comm.size, places[rank], comm
         self.places, self.exchange, self.store = places, exchange, store
-        self.generator = Generator(default_generator.seed, default_generator.step)
+        self.generator = Generator()
+        self.generator.set_state(random)
         self.share = Share(0, 1, comm.size)
         self.active: Sequence[int] = range(comm.size)
         self.ends: list[BucketEnd] = []
         self.links: list[Link] = []
-        self.step = 0
-        self._place: dict[int, tuple[int, int]] = {}
+        self.step = random["step"]
+        self.check_finite = False
+        self._place: dict[Tensor, tuple[int, int]] = {}
         self._actions: list[Callable[[], None]] = []
-        self._copies: dict[int, Tensor] = {}
+        self._copies: dict[Tensor, Tensor] = {}
         self._optimizers: list[Any] = []
         self._launched = self._shards = self._models = 0
 
@@ -74,7 +77,8 @@ class World:
 
     def _all_ends(self, model: Any) -> tuple[Any, list[list[BucketEnd]]]:
         home = self.places[0] if self.store == "device" else Device("cpu", 0)
-        buckets = make_buckets([list(model.parameters())], home)
+        names = {p: name for name, p in model.named_parameters()}
+        buckets = make_buckets([list(model.parameters())], home, names)
         return model, make_ends(buckets, self.places, self.store)
 
     def shard(self, loader: Iterable[Any]) -> Iterator[Any]:
@@ -95,7 +99,7 @@ class World:
         """Train the parameters in these buckets."""
         self.ends = list(ends)
         self._place = {
-            id(p): (index, i)
+            p: (index, i)
             for index, end in enumerate(self.ends) for i, p in enumerate(end.bucket.parameters)
         }  # fmt: skip
         for end in self.ends:
@@ -124,7 +128,7 @@ class World:
 
     def local(self, shared: Tensor) -> Tensor:
         """This replica's tensor for a Parameter or Buffer of the model."""
-        found = self._place.get(id(shared))
+        found = self._place.get(shared)
         if found is not None:
             return self.links[found[0]].tensors()[found[1]]
         if isinstance(shared, Parameter) and shared.requires_grad:
@@ -134,9 +138,9 @@ class World:
             )
         if self.device.type == "cpu" or shared.device == self.device:
             return shared
-        if id(shared) not in self._copies:
-            self._copies[id(shared)] = shared.detach().to(self.device)
-        return self._copies[id(shared)]
+        if shared not in self._copies:
+            self._copies[shared] = shared.detach().to(self.device)
+        return self._copies[shared]
 
     def seed(self) -> float:
         """What a backward starts from: rows here / rows everywhere."""
@@ -175,6 +179,8 @@ class World:
 
     def _launch(self, link: Link, numbers: Sequence[float] = ()) -> None:
         gradient, riding = link.gradient, [*link.reached, *numbers]
+        if self.check_finite:
+            require_finite(gradient, link.end.bucket)
         link.work = self.comm.sum_bucket(gradient, f"bucket {self._launched}", riding)
         self._launched += 1
 
@@ -207,6 +213,8 @@ class World:
                 totals = update.receive(link.work, self.store).tolist()
         if not self.links:
             totals = self._agree(numbers)
+        if self.check_finite:
+            self._check_sums(updates)
         for update in updates:
             update.run(self.rank)
         if self.rank == self.active[0]:
@@ -219,6 +227,15 @@ class World:
         self.comm.barrier("end of step")
         self._finish(updates)
         return totals
+
+    def _check_sums(self, updates: Sequence[BucketUpdate]) -> None:
+        """Let no one update when some slice of a sum is not finite."""
+        bad = [update for update in updates if not finite(update.slice(self.rank))]
+        found = self._agree([float(len(bad))])[0]
+        for update in bad:
+            require_finite(update.reduced, update.bucket)
+        if found:
+            raise Stopped
 
     def _lead(self, optimizer: Any) -> Any:
         """The first of the optimisers that replicas have in this place."""
@@ -234,6 +251,7 @@ class World:
 
     def _commit(self, updates: Sequence[BucketUpdate]) -> None:
         """What happens once for all replicas: buffers and gradients are set."""
+        default_generator.step = self.step
         for action in self._actions:
             action()
         for update in updates:

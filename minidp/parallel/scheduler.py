@@ -24,7 +24,6 @@ from minidp.parallel.feed import Feed
 from minidp.parallel.launch import assign, check_devices, check_store, launch_on
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares, to_device
-from minidp.random import default_generator
 from minidp.tensor import Tensor
 
 
@@ -94,7 +93,9 @@ class Scheduler:
         if self._trained is None or not _same(trained, self._trained):
             self._check_parameters(groups)
             home = self.devices[0] if self.store == "device" else Device("cpu", 0)
-            self.buckets = make_buckets(groups, home)
+            named = getattr(self.model, "named_parameters", dict)
+            names = {p: name for name, p in dict(named()).items()}
+            self.buckets = make_buckets(groups, home, names)
             self.ends = make_ends(self.buckets, self.places, self.store)
             self._trained = trained
         for bucket in self.buckets:
@@ -192,7 +193,8 @@ class Scheduler:
     def _steps(self, world: World, feed: Feed) -> Any:
         """Each batch of the feed, with this replica's step begun for it."""
         world.adopt(self.ends[world.rank])
-        step = default_generator.step
+        world.check_finite = self.nan == "raise"
+        step = world.step
         parts: list[Share] = []
         for x, y in feed.each(world.rank, world.exchange):
             step += 1
@@ -214,7 +216,6 @@ class Scheduler:
 
         def count(totals: list[float]) -> None:
             self.progress.count(share.total, totals[0])
-            default_generator.step = world.step
 
         return count
 
@@ -224,18 +225,7 @@ class Scheduler:
         if self.nan == "raise" and not np.isfinite(value):
             raise ReplicaError(f"the loss is {value} (nan='raise')")
         loss.backward()
-        if self.nan == "raise":
-            self._check_gradients(world)
         return value
-
-    def _check_gradients(self, world: World) -> None:
-        for link in world.links:
-            if link.gradient is not None and not np.isfinite(link.gradient).all():
-                shapes = ", ".join(map(str, link.end.bucket.layout.shapes))
-                raise ReplicaError(
-                    f"a gradient in bucket {link.end.bucket.index} (parameters of shapes "
-                    f"{shapes}) is not finite (nan='raise')"
-                )
 
     def _forward(self, world: World, x: Any, y: Any, share: Share) -> tuple[Tensor, Any]:
         inputs, targets = (to_device(cut(each, share), world.device) for each in (x, y))

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from minidp.backend import backend_of
+from minidp.errors import ReplicaError
+from minidp.parallel.bucket import Bucket
 from minidp.parallel.communicator import Sum, bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.memory import moved
+from minidp.tensor import Tensor
 from minidp.types import Array
 
 
@@ -20,10 +24,10 @@ class BucketUpdate:
 
     reduced: Array
 
-    def __init__(self, optimizer: Any, lead: Any, end: BucketEnd, owner: dict[int, int]) -> None:
+    def __init__(self, optimizer: Any, lead: Any, end: BucketEnd, owner: dict[Tensor, int]) -> None:
         self.optimizer, self.lead, self.end, self.bucket = optimizer, lead, end, end.bucket
         parameters, groups = self.bucket.parameters, optimizer.param_groups
-        self.owners = [owner.get(id(p)) for p in parameters]
+        self.owners = [owner.get(p) for p in parameters]
         present = dict.fromkeys(g for g in self.owners if g is not None)
         self.names = {g: optimizer.slots(groups[g]) for g in present}
         self.taken = [optimizer.steps_taken(p) for p in parameters]
@@ -37,6 +41,11 @@ class BucketUpdate:
         count = len(self.bucket.parameters)
         self.used = [reached > 0 for reached in work.numbers[:count].tolist()]
         return work.numbers[count:]
+
+    def slice(self, rank: int) -> Array:
+        """This replica's slice of the sum."""
+        cuts, place = bounds(self.bucket.size, len(self.end.peers)), self.end.peers.index(rank)
+        return self.reduced[cuts[place] : cuts[place + 1]]
 
     def run(self, rank: int) -> None:
         """Update this replica's slice of the memory it shares with its peers, in place."""
@@ -63,6 +72,18 @@ class BucketUpdate:
                 self.optimizer.advance(self.bucket.parameters[i], arrays)
 
 
-def groups_of(optimizer: Any) -> dict[int, int]:
+def finite(array: Array) -> bool:
+    """Whether no element is NaN or infinite."""
+    return bool(backend_of(array).xp.isfinite(array).all())
+
+
+def require_finite(gradient: Array, bucket: Bucket) -> None:
+    """A ReplicaError that names the first parameter whose gradient is not finite."""
+    for name, view in zip(bucket.names, bucket.views(gradient), strict=True):
+        if not finite(view):
+            raise ReplicaError(f"the gradient of parameter {name} is not finite (nan='raise')")
+
+
+def groups_of(optimizer: Any) -> dict[Tensor, int]:
     """The number of the group of each of the optimiser's parameters."""
-    return {id(p): g for g, group in enumerate(optimizer.param_groups) for p in group["params"]}
+    return {p: g for g, group in enumerate(optimizer.param_groups) for p in group["params"]}

@@ -11,10 +11,10 @@ from typing import Any
 
 from minidp.backend import backend_of
 from minidp.errors import ShapeError
-from minidp.nn.functional.activation import log1pexp, log_softmax
+from minidp.nn.functional.activation import log_softmax
 from minidp.ops import softmax as ops
 from minidp.ops.collective import global_sum, weighted_mean
-from minidp.ops.elementwise import where
+from minidp.ops.elementwise import log1pexp, where
 from minidp.ops.index import take_along_dim
 from minidp.tensor import Tensor
 from minidp.types import category

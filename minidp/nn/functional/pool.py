@@ -8,7 +8,6 @@ import numpy as np
 
 from minidp.create import as_tensor
 from minidp.errors import ShapeError
-from minidp.op import op
 from minidp.ops import pool
 from minidp.ops.layout import embed
 from minidp.ops.linalg import matmul
@@ -80,19 +79,9 @@ def max_pool2d(
     )
     if not return_indices:
         return _like(y, input)
-    places = max_pool2d_places(index, width=input.shape[-1], kernel=kernel, stride=step,
-                               padding=edge, dilation=spread)  # fmt: skip
+    places = pool.max_pool2d_places(index, width=input.shape[-1], kernel=kernel, stride=step,
+                                    padding=edge, dilation=spread)  # fmt: skip
     return _like(y, input), _like(places, input)
-
-
-@op("i:n c o p -> i:n c o p")
-def max_pool2d_places(xp: Any, index: Array, width: int, kernel: Pair, stride: Pair, padding: Pair,
-                      dilation: Pair) -> Array:  # fmt: skip
-    """Offsets within windows, as max_pool2d gives them, as int64 places in the flat h w image."""
-    offset = index.astype("int64")
-    o, p = xp.arange(index.shape[2]), xp.arange(index.shape[3])
-    row = o[:, None] * stride[0] - padding[0] + offset // kernel[1] * dilation[0]
-    return row * width + p * stride[1] - padding[1] + offset % kernel[1] * dilation[1]
 
 
 def avg_pool2d(
