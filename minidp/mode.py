@@ -7,7 +7,7 @@ to the threads of replicas by ``Mode.handed_on``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,6 +49,8 @@ class Mode(threading.local):
     grad: bool = True
     default_dtype: DType = float32
     replica: Replica | None = None
+    denominator: Callable[[Any], Any] | None = None
+    """What a mean over all replicas divides by, from its local weight, where that is known."""
     quiet: bool = False
     """Whether NumPy's floating-point warnings are off in this thread already."""
 

@@ -1,10 +1,13 @@
 """CPU kernels for images against short NumPy references: awkward shapes, any memory layout."""
 
+import ctypes
+import functools
+
 import numpy as np
 import pytest
 
 pytest.importorskip("numba")
-from minidp.kernels.cpu import conv, pool
+from minidp.kernels.cpu import _blas, conv, pool
 
 TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
 DTYPES = [np.float32, np.float64]
@@ -153,6 +156,27 @@ def test_bytes_of_an_image_do_not_depend_on_its_batch(case):
         assert np.array_equal(conv.conv2d(x[part], w, **options), y[part])
         part_dx = conv.conv2d_input(y[part], w, shape=x[part].shape, **options)
         assert np.array_equal(part_dx, dx[part])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (0, 2, 5, 9)], ids=str)
+def test_conv_without_a_known_blas(case, dtype, monkeypatch):
+    monkeypatch.setattr(_blas, "_libraries", lambda: [object()])
+    monkeypatch.setattr(conv, "blas", functools.cache(_blas.blas.__wrapped__))
+    assert conv.blas()[:2] != _blas.blas()[:2]
+    x, w = values(*case[0], dtype=dtype), values(*case[1], dtype=dtype, seed=1)
+    check_conv(x, w, values(len(w), dtype=dtype), **dict(zip(OPTIONS, case[2:], strict=True)))
+
+
+def test_blas_is_that_of_numpy():
+    single, double, _ = _blas.blas()
+    assert single != double and all(type(address) is int for address in (single, double))
+    a, b, c = (values(*shape, dtype=np.float32) for shape in ((5, 7), (7, 3), (5, 3)))
+    want = c + a @ b
+    product = _blas._Product(ctypes.c_float)
+    rows, columns = a.ctypes.data, np.asfortranarray(b)
+    product(101, 111, 112, 5, 3, 7, 1.0, rows, 7, columns.ctypes.data, 7, 1.0, c.ctypes.data, 3)
+    close(c, want)
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float16, ">f4"])

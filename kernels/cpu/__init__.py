@@ -18,5 +18,6 @@ KERNELS = {
         "avg_pool2d",
         "avg_pool2d_input",
     ),
+    "reduce": ("sum",),
     "softmax": ("softmax", "log_softmax", "cross_entropy", "cross_entropy_input"),
 }

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 ROW_MAJOR, PLAIN, TURNED = 101, 111, 112  # CBLAS's names for layouts

@@ -3,27 +3,11 @@
 The windows of an image become the rows of a matrix that stays in cache: taps in the order (i, j,
 c / groups), so that with unit dilation a whole kernel row is one contiguous run. Where runs are
 short the matrix is stored turned, tap by tap. After Chellapilla, Puri and Simard (2006), image by
-image. Images are (n, h, w, c), channels last; `sizes` and `scratch` come from `Geometry`.
+image. Images are channels last; `sizes`, frame, packed matrix and col come from `Geometry`.
 """
 
 from ._blas import add_product
-from ._jit import compiled
-
-
-@compiled
-def carve(scratch, w, sizes):
-    """Cut scratch memory into a frame of zeros, the packed weights and the columns."""
-    (h, width), (o, p), (kh, kw), _, (ph, pw), _, (images, rows), (groups, by_tap) = sizes
-    size, taps, pixels = w.shape[1], kh * kw * w.shape[1], images * rows * p
-    rows, line = h + 2 * ph, (width + 2 * pw) * size * groups
-    start = rows * line
-    frame = scratch[:start].reshape(rows, line)
-    matrix = scratch[start : start + w.size].reshape(groups, w.shape[0] // groups, taps)
-    start += w.size
-    inner = (taps, pixels) if by_tap else (pixels, taps)
-    col = scratch[start : start + groups * pixels * taps].reshape(groups, inner[0], inner[1])
-    frame[:] = 0
-    return frame, matrix, col
+from ._jit import compiled, copy
 
 
 @compiled
@@ -50,72 +34,55 @@ def unpack(matrix, w):
 
 
 @compiled
-def framed(image, frame, top, left):
-    """image (h, w, c) as lines (h, w * c), within a frame that has them from (top, left) on."""
-    lines = image.reshape(image.shape[0], image.shape[1] * image.shape[2])
-    if frame.shape == lines.shape:
-        return lines
-    for i in range(lines.shape[0]):
-        source = lines[i]
-        target = frame[top + i][left : left + source.shape[0]]
-        for j in range(source.shape[0]):
-            target[j] = source[j]
-    return frame
+def clear(matrix):
+    """Set a matrix to zero."""
+    for i in range(matrix.shape[0]):
+        row = matrix[i]
+        for j in range(row.shape[0]):
+            row[j] = 0
 
 
 @compiled
-def cropped(frame, image, top, left):
-    """Copy out of the frame what `framed` would put there."""
-    lines = image.reshape(image.shape[0], image.shape[1] * image.shape[2])
+def framed(lines, frame, top, left):
+    """`lines` (h, w * c), within a frame that has them from (top, left) on if it is larger."""
+    if frame.shape == lines.shape:
+        return lines
     for i in range(lines.shape[0]):
-        target = lines[i]
-        source = frame[top + i][left : left + target.shape[0]]
-        for j in range(target.shape[0]):
-            target[j] = source[j]
+        copy(lines[i], frame[top + i][left : left + lines.shape[1]])
+    return frame
 
 
 @compiled
 def gather(frame, col, at, first, last, c, sizes):
     """The windows of output rows first..last into `col`, from its pixel `at` on."""
-    _, (_, p), (kh, kw), (sh, sw), _, (dh, dw), _, (groups, by_tap) = sizes
+    (_, p), (kh, kw), (sh, sw), _, (dh, dw), _, (groups, by_tap) = sizes
     size = c // groups
-    if by_tap:
-        for group in range(groups):
-            for tap in range(kh * kw * size):
-                a, b, channel = tap // (kw * size), tap // size % kw, tap % size
-                offset, pixels = b * dw * c + group * size + channel, col[group, tap]
-                for i in range(first, last):
-                    source = frame[i * sh + a * dh][offset:]
-                    begin = at + (i - first) * p
-                    target = pixels[begin : begin + p]
-                    spread(source, target, sw * c)
-        return
     run, runs = (kw * c, 1) if dw == 1 and groups == 1 else (size, kw)
     for group in range(groups):
-        for pixel in range((last - first) * p):
+        for tap in range(kh * kw * size if by_tap else 0):
+            a, b, channel = tap // (kw * size), tap // size % kw, tap % size
+            offset, pixels = b * dw * c + group * size + channel, col[group, tap]
+            for i in range(last - first):
+                source = frame[(first + i) * sh + a * dh][offset:]
+                target = pixels[at + i * p : at + (i + 1) * p]
+                if sw * c == 1:
+                    copy(source, target)
+                else:
+                    for j in range(p):
+                        target[j] = source[j * sw * c]
+        for pixel in range(0 if by_tap else (last - first) * p):
             i, j, row = first + pixel // p, pixel % p, col[group, at + pixel]
             for a in range(kh):
                 line = frame[i * sh + a * dh]
                 for b in range(runs):
                     offset, place = (j * sw + b * dw) * c + group * size, (a * runs + b) * run
-                    spread(line[offset : offset + run], row[place : place + run], 1)
-
-
-@compiled
-def spread(source, target, step):
-    """target[j] = source[j * step]."""
-    if step == 1:
-        for j in range(target.shape[0]):
-            target[j] = source[j]
-    else:
-        for j in range(target.shape[0]):
-            target[j] = source[j * step]
+                    copy(line[offset : offset + run], row[place : place + run])
 
 
 @compiled
 def add_windows(col, frame, first, last, c, sizes):
     """Add the rows of `col` (groups, pixels, taps) to their windows, the adjoint of `gather`."""
-    _, (_, p), (kh, kw), (sh, sw), _, (dh, dw), _, (groups, _) = sizes
+    (_, p), (kh, kw), (sh, sw), _, (dh, dw), _, (groups, _) = sizes
     size = c // groups
     run, runs = (kw * c, 1) if dw == 1 and groups == 1 else (size, kw)
     for group in range(groups):
@@ -131,21 +98,24 @@ def add_windows(col, frame, first, last, c, sizes):
 
 
 @compiled
-def convolve(blas, x, w, bias, y, scratch, sizes):
-    """y (n, o, p, k) = bias (k) + windows of x (n, h, w, c) @ weights (k, c/groups, i, j)."""
-    _, (o, p), _, _, (ph, pw), _, (_, rows), (groups, by_tap) = sizes
-    count, c, filters = x.shape[0], x.shape[3], w.shape[0] // groups
-    frame, matrix, col = carve(scratch, w, sizes)
+def convolve(blas, x, w, bias, lines, y, frame, matrix, col, sizes):
+    """y = bias + windows of x (n, h, w * c) @ weights (k, c/groups, i, j).
+
+    y (n, o * p, k) and lines (n, o, p * k) are the same memory; bias (p * k) fills a line.
+    """
+    (o, p), _, _, (ph, pw), _, (_, rows), (groups, by_tap) = sizes
+    c, filters = w.shape[1] * groups, w.shape[0] // groups
     pack(w, matrix)
-    for image in range(count):
-        lines = framed(x[image], frame, ph, pw * c)
+    clear(frame)
+    for image in range(x.shape[0]):
+        source = framed(x[image], frame, ph, pw * c)
         for first in range(0, o, rows):
             last = min(o, first + rows)
-            pixels = (last - first) * p
-            gather(lines, col, 0, first, last, c, sizes)
-            out = y[image][first:last].reshape(pixels, w.shape[0])
-            for pixel in range(pixels):
-                spread(bias, out[pixel], 1)
+            start = min(0, first)  # Numba would compile `gather` once more for a literal 0
+            gather(source, col, start, first, last, c, sizes)
+            for i in range(first, last):
+                copy(bias, lines[image, i])
+            out, pixels = y[image][first * p : last * p], (last - first) * p
             for group in range(groups):
                 part, weights = out[:, group * filters : (group + 1) * filters], matrix[group].T
                 if by_tap:
@@ -155,43 +125,41 @@ def convolve(blas, x, w, bias, y, scratch, sizes):
 
 
 @compiled
-def scatter(blas, g, w, dx, scratch, sizes):
-    """dx (n, h, w, c): columns g (n, o, p, k) @ weights, added to the windows they came from."""
-    _, (o, p), _, _, (ph, pw), _, (_, rows), (groups, _) = sizes
-    count, c, filters = dx.shape[0], dx.shape[3], w.shape[0] // groups
-    frame, matrix, col = carve(scratch, w, sizes)
+def scatter(blas, g, w, dx, frame, matrix, col, sizes):
+    """dx (n, h, w * c): columns g (n, o * p, k) @ weights, added to the windows they came from."""
+    (o, p), _, _, (ph, pw), _, (_, rows), (groups, _) = sizes
+    c, filters = w.shape[1] * groups, w.shape[0] // groups
     pack(w, matrix)
-    for image in range(count):
-        frame[:] = 0
+    for image in range(dx.shape[0]):
+        clear(frame)
         for first in range(0, o, rows):
             last = min(o, first + rows)
-            pixels = (last - first) * p
-            cotangents = g[image][first:last].reshape(pixels, w.shape[0])
+            cotangents = g[image][first * p : last * p]
             for group in range(groups):
                 part = cotangents[:, group * filters : (group + 1) * filters]
-                col[group][:pixels] = 0
-                add_product(blas, part, matrix[group], col[group][:pixels])
+                columns = col[group][: (last - first) * p]
+                clear(columns)
+                add_product(blas, part, matrix[group], columns)
             add_windows(col, frame, first, last, c, sizes)
-        cropped(frame, dx[image], ph, pw * c)
+        for i in range(dx.shape[1]):
+            copy(frame[ph + i][pw * c :], dx[image, i])
 
 
 @compiled
-def correlate(blas, g, x, dw, scratch, total, sizes):
+def correlate(blas, g, x, dw, frame, total, col, sizes):
     """dw: the products windows of x^T @ g of a few images at a time, added in their order."""
-    _, (o, p), _, _, (ph, pw), _, (images, rows), (groups, by_tap) = sizes
-    count, c, filters = x.shape[0], x.shape[3], dw.shape[0] // groups
-    frame, _, col = carve(scratch, dw, sizes)
-    places = g.reshape(count * o * p, dw.shape[0])
-    total[:] = 0
+    (o, p), _, _, (ph, pw), _, (images, rows), (groups, by_tap) = sizes
+    count, c, filters = x.shape[0], dw.shape[1] * groups, dw.shape[0] // groups
+    clear(frame)
     for block in range(0, count, images):
         for first in range(0, o, rows):
             last, pixels = min(o, first + rows), 0
             for image in range(block, min(count, block + images)):
-                lines = framed(x[image], frame, ph, pw * c)
-                gather(lines, col, pixels, first, last, c, sizes)
+                source = framed(x[image], frame, ph, pw * c)
+                gather(source, col, pixels, first, last, c, sizes)
                 pixels += (last - first) * p
             begin = (block * o + first) * p
-            cotangents = places[begin : begin + pixels]
+            cotangents = g[begin : begin + pixels]
             for group in range(groups):
                 part = cotangents[:, group * filters : (group + 1) * filters]
                 if by_tap:

@@ -5,6 +5,7 @@ image. Its size follows from the layer's geometry alone: an image's bytes depend
 batch nor on its neighbours.
 """
 
+import math
 import threading
 from functools import lru_cache
 
@@ -15,35 +16,40 @@ STRIP_VALUES = 1 << 19  # in a strip: larger costs cache, smaller costs calls
 PIXELS = 256  # in a tile of whole images at least, so that products are worth their calls
 SHORT_RUN = 16  # below so many contiguous values per kernel row, columns are laid out tap by tap
 KEPT_VALUES = 1 << 23  # larger scratch memory is not kept from call to call
+KEPT_PARTS = 512  # geometries whose memory is known
 
 
 class Geometry:
     """A convolution of (h, w) images with weights (k, c/groups, i, j); pairs are (height, width).
 
-    `output` is (o, p), zero where the padded image is smaller than the dilated kernel; `sizes`
-    and `turned` are what the compiled functions want to know, columns by pixel in `turned`.
+    `output` is (o, p), zero where the padded image is smaller than the dilated kernel; `sizes` is
+    what compiled functions want to know, `by_pixel` the same where columns are rows of pixels.
     """
 
     def __init__(self, image, weights, stride, padding, dilation, groups):
         k, size, *kernel = (int(length) for length in weights)
-        pairs = [image, kernel, stride, padding, dilation]
+        pairs = (image, kernel, stride, padding, dilation)
         image, kernel, stride, padding, dilation = (tuple(map(int, pair)) for pair in pairs)
         along = zip(image, padding, dilation, kernel, stride, strict=True)
         output = tuple(max(0, (h + 2 * p - d * (i - 1) - 1) // s + 1) for h, p, d, i, s in along)
-        self.output, self.is_empty = output, 0 in output
-        self.total = groups, kernel[0] * kernel[1] * size, k // max(1, groups)
-        by_tap = kernel[1] * size < SHORT_RUN
+        self.output, self.places, self.is_empty = output, output[0] * output[1], 0 in output
+        self.matrix = groups, k // groups, kernel[0] * kernel[1] * size
+        self.lines = image[0], image[1] * size * groups
+        self.frame = self.lines[0] + 2 * padding[0], self.lines[1] + 2 * padding[1] * size * groups
         self.tile = self._tile(groups)
-        start = (image, self.output, kernel, stride, padding, dilation)
-        self.sizes = (*start, self.tile, (groups, int(by_tap)))
-        self.by_pixel = (*start, self.tile, (groups, 0))
-        frame = [h + 2 * p for h, p in zip(image, padding, strict=True)]
-        columns = self.tile[0] * self.tile[1] * output[1] * groups * self.total[1]
-        self.scratch = frame[0] * frame[1] * size * groups + k * self.total[1] + columns
+        sizes = output, kernel, stride, padding, dilation, self.tile
+        self.sizes = (*sizes, (groups, int(kernel[1] * size < SHORT_RUN)))
+        self.by_pixel = (*sizes, (groups, 0))
+
+    def shapes(self, by_tap):
+        """Of what compiled functions work in: frame, matrix (groups, k/groups, taps), columns."""
+        groups, _, taps = self.matrix
+        pixels = self.tile[0] * self.tile[1] * self.output[1]
+        return self.frame, self.matrix, (groups, *((taps, pixels) if by_tap else (pixels, taps)))
 
     def _tile(self, groups):
         """(images, rows) of the largest tile."""
-        (o, p), row = self.output, max(1, self.output[1] * groups * self.total[1])
+        (o, p), row = self.output, max(1, self.output[1] * groups * self.matrix[2])
         if o * row > STRIP_VALUES:
             return 1, max(1, STRIP_VALUES // row)
         return max(1, COLUMN_VALUES // max(1, o * row), PIXELS // max(1, o * p)), max(1, o)
@@ -56,16 +62,37 @@ class Scratch(threading.local):
     """Memory of this thread that kernels overwrite: fresh memory costs a page fault per 4 KB."""
 
     def __init__(self):
-        self.arrays = {}
+        self.memory, self.parts = {}, {}
 
-    def __call__(self, size, dtype):
-        """An array of at least `size` values, whose values are anything."""
-        found = self.arrays.get(dtype)
-        if found is None or found.size < size:
-            found = np.empty(size, dtype)
-            if size <= KEPT_VALUES:
-                self.arrays[dtype] = found
+    def __call__(self, plan, sizes, dtype):
+        """The frame, matrix and columns for a geometry's `sizes`, with any values."""
+        key = plan, sizes is plan.sizes, dtype
+        found = self.parts.get(key)
+        if found is None:
+            shapes = plan.shapes(sizes[-1][1])
+            lengths = [math.prod(shape) for shape in shapes]
+            found = _cut(self._memory(sum(lengths), dtype), lengths, shapes)
+            if sum(lengths) <= KEPT_VALUES:
+                self.parts[key] = found
         return found
+
+    def _memory(self, size, dtype):
+        """At least `size` values; one array serves all geometries, and grows as needed."""
+        if size > KEPT_VALUES:
+            return np.empty(size, dtype)
+        if size > len(self.memory.get(dtype, ())) or len(self.parts) >= KEPT_PARTS:
+            self.parts.clear()
+            self.memory[dtype] = np.empty(size, dtype)
+        return self.memory[dtype]
+
+
+def _cut(memory, lengths, shapes):
+    """Arrays of these lengths and shapes, side by side in `memory`."""
+    parts = []
+    for length, shape in zip(lengths, shapes, strict=True):
+        parts.append(memory[:length].reshape(shape))
+        memory = memory[length:]
+    return parts
 
 
 scratch = Scratch()

@@ -21,10 +21,13 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
         return NotImplemented
     plan = geometry(x.shape[2:], w.shape, stride, padding, dilation, groups)
     y = np.empty((len(x), *plan.output, len(w)), x.dtype)
-    bias = np.zeros(len(w), x.dtype) if b is None else ready(b)
     if y.size:
-        memory = scratch(plan.scratch, x.dtype)
-        convolve(blas(), channels_last(x), ready(w), bias, y, memory, plan.sizes)
+        images, out = channels_last(x).reshape(len(x), *plan.lines), y.reshape(len(x), -1, len(w))
+        lines = y.reshape(*y.shape[:2], -1)
+        bias = np.empty(y.shape[2:], x.dtype)
+        bias[...] = 0 if b is None else b
+        memory = scratch(plan, plan.sizes, x.dtype)
+        convolve(blas(), images, ready(w), bias.reshape(-1), lines, out, *memory, plan.sizes)
     return channels_first(y)
 
 
@@ -41,8 +44,9 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     if plan.is_empty:
         dx.fill(0)
     elif dx.size:
-        memory = scratch(plan.scratch, g.dtype)
-        scatter(blas(), channels_last(g), ready(w), dx, memory, plan.by_pixel)
+        cotangents, out = channels_last(g).reshape(n, -1, len(w)), dx.reshape(n, *plan.lines)
+        memory = scratch(plan, plan.by_pixel, g.dtype)
+        scatter(blas(), cotangents, ready(w), out, *memory, plan.by_pixel)
     return channels_first(dx)
 
 
@@ -56,7 +60,10 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
     plan = geometry(x.shape[2:], (*shape,), stride, padding, dilation, groups)
     if plan.is_empty or not x.size:
         return np.zeros(shape, g.dtype)
-    dw, total = np.empty(shape, g.dtype), np.empty(plan.total, g.dtype)
-    memory = scratch(plan.scratch, g.dtype)
-    correlate(blas(), channels_last(g), channels_last(x), dw, memory, total, plan.sizes)
+    images = channels_last(x).reshape(len(x), *plan.lines)
+    cotangents = channels_last(g).reshape(-1, shape[0])
+    groups, filters, taps = plan.matrix
+    dw, total = np.empty(shape, g.dtype), np.zeros((groups, taps, filters), g.dtype)
+    frame, _, col = scratch(plan, plan.sizes, g.dtype)
+    correlate(blas(), cotangents, images, dw, frame, total, col, plan.sizes)
     return dw

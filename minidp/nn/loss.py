@@ -16,6 +16,10 @@ class Loss(Module):
         super().__init__()
         self.reduction = F.check_reduction(reduction)
 
+    def total_weight(self, target: Tensor) -> float | None:
+        """What the mean over ``target`` divides by; None where that is the number of values."""
+        return None
+
 
 class MSELoss(Loss):
     """The square of the difference."""
@@ -55,6 +59,10 @@ class CrossEntropyLoss(Loss):
         )  # fmt: skip
 
 
+    def total_weight(self, target: Tensor) -> float | None:
+        return F.class_weight(target, self.weight, self.ignore_index)
+
+
 class NLLLoss(Loss):
     """-x[target] of log-probabilities (n, c, ...); ``weight`` (c) weighs the classes."""
 
@@ -71,6 +79,9 @@ class NLLLoss(Loss):
         return F.nll_loss(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
         )
+
+    def total_weight(self, target: Tensor) -> float | None:
+        return F.class_weight(target, self.weight, self.ignore_index)
 
 
 class BCEWithLogitsLoss(Loss):

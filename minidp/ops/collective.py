@@ -58,8 +58,13 @@ def quotient(xp: Any, x: Array) -> Array:
 def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     """sum(values) / sum(weight), over the rows of all replicas: the exact mean for any split.
 
-    The denominator is known before backward starts, so gradients are final when they appear.
+    The denominator is known before backward starts, so gradients are final when they appear. Who
+    knows it beforehand, as the scheduler does for the losses of ``minidp.nn``, says so by
+    ``mode.denominator``: then nothing is exchanged, and each replica gives its share of the mean.
     """
+    if mode.denominator is not None:
+        share: Tensor = values.sum() / mode.denominator(weight)
+        return share
     both: Tensor = sum_each(values, weight)
     if mode.replica is not None and not mode.replica.alone:
         both = all_reduce(both, name="weighted mean")

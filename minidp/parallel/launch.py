@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import get_backend
-from minidp.backend.cpu import blas_threads
+from minidp.backend.cpu import blas_threads, keep_freed_memory
 from minidp.device import Device, device_list
 from minidp.errors import DeviceError, ReplicaError
 from minidp.mode import mode, switched
@@ -175,6 +175,7 @@ class Settings:
     def __enter__(self) -> None:
         with self._lock:
             self._launches += 1
+            keep_freed_memory()
             if self._launches == 1:
                 self._undo.enter_context(blas_threads(1))
                 self._undo.enter_context(_quick_switches())

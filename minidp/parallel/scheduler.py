@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,8 @@ import numpy as np
 from minidp.autograd import no_grad
 from minidp.device import Device
 from minidp.errors import ReplicaError
+from minidp.mode import switched
+from minidp.nn.loss import Loss
 from minidp.parallel.bucket import Bucket, make_buckets
 from minidp.parallel.ends import make_ends
 from minidp.parallel.feed import Feed
@@ -169,11 +171,12 @@ class Scheduler:
         metrics = {"accuracy": correct} if metrics is None else metrics
         with _evaluation(self.model):
             parts = self._launch(self._evaluate, loader, None, metrics)
-        rows = sum(part[0] for part in parts)
+        rows, weight = (sum(part[i] for part in parts) for i in (0, 1))
         if rows == 0:
             raise ReplicaError("evaluate: the loader gave no rows")
-        sums = [sum(part[1][i] for part in parts) for i in range(len(metrics) + 1)]
-        return dict(zip(["loss", *metrics], [each / rows for each in sums], strict=True))
+        loss, *sums = (sum(part[2][i] for part in parts) for i in range(len(metrics) + 1))
+        mean = loss / weight if weight else float("nan")
+        return {"loss": mean, **dict(zip(metrics, [each / rows for each in sums], strict=True))}
 
     def _launch(
         self, program: Callable[..., Any], batches: Iterable[Any],
@@ -220,12 +223,29 @@ class Scheduler:
         return count
 
     def _backward(self, world: World, x: Any, y: Any, share: Share) -> float:
-        loss = self.loss(*self._forward(world, x, y, share))
+        outputs, targets = self._forward(world, x, y, share)
+        with self._denominator(y, share)[1]:
+            loss = self.loss(outputs, targets)
         value = float(loss)
         if self.nan == "raise" and not np.isfinite(value):
             raise ReplicaError(f"the loss is {value} (nan='raise')")
         loss.backward()
         return value
+
+    def _denominator(self, y: Any, share: Share) -> tuple[float, AbstractContextManager[None]]:
+        """The weight of a whole batch, and a block in which a loss of ``minidp.nn`` knows it.
+
+        A mean then is this replica's share, such that the row-weighted mean of all shares is the
+        mean over all rows. Other losses exchange what they need.
+        """
+        loss: Any = self.loss
+        own = isinstance(loss, Loss) and type(loss).__module__ == Loss.__module__
+        if not own or loss.reduction != "mean":
+            return share.total, nullcontext()
+        total = loss.total_weight(y if isinstance(y, Tensor) else Tensor(y))
+        if total is None:
+            return share.total, switched(denominator=_local)
+        return total, switched(denominator=lambda weight: total * share.fraction)
 
     def _forward(self, world: World, x: Any, y: Any, share: Share) -> tuple[Tensor, Any]:
         inputs, targets = (to_device(cut(each, share), world.device) for each in (x, y))
@@ -233,23 +253,31 @@ class Scheduler:
 
     def _evaluate(
         self, world: World, feed: Feed, metrics: dict[str, Callable[[Tensor, Tensor], Any]]
-    ) -> tuple[int, list[float]]:
-        rows, sums = 0, [0.0] * (len(metrics) + 1)
+    ) -> tuple[int, float, list[float]]:
+        rows, weight, sums = 0, 0.0, [0.0] * (len(metrics) + 1)
         with no_grad():
             for x, y, share in self._steps(world, feed):
                 if share.rows:
                     outputs, targets = self._forward(world, x, y, share)
-                    rows += share.rows
-                    sums[0] += float(self.loss(outputs, targets)) * share.rows
+                    total, known = self._denominator(y, share)
+                    with known:
+                        loss = float(self.loss(outputs, targets))
+                    rows, weight = rows + share.rows, weight + total * share.fraction
+                    sums[0] += loss * total * share.fraction if total else 0.0
                     for i, metric in enumerate(metrics.values(), 1):
                         sums[i] += float(np.sum(np.asarray(_host(metric(outputs, targets)))))
-        return rows, sums
+        return rows, weight, sums
 
 
 def correct(outputs: Tensor, targets: Tensor) -> Tensor:
     """Whether the largest output is that of the target class, row by row."""
     result: Tensor = outputs.argmax(1) == targets
     return result
+
+
+def _local(weight: Any) -> Any:
+    """The local number of values: right where each row has equally many."""
+    return weight
 
 
 def _same(these: list[Any], those: list[Any]) -> bool:

@@ -15,6 +15,7 @@ from minidp.nn.functional.linear import linear, one_hot
 from minidp.nn.functional.loss import (
     binary_cross_entropy_with_logits,
     check_reduction,
+    class_weight,
     cross_entropy,
     l1_loss,
     mse_loss,
@@ -29,6 +30,7 @@ __all__ = [
     "batch_norm",
     "binary_cross_entropy_with_logits",
     "check_reduction",
+    "class_weight",
     "conv2d",
     "cross_entropy",
     "dropout",

@@ -90,6 +90,17 @@ def _shares(target: Tensor, weight: Tensor | None, ignore_index: int) -> Tensor:
     return result
 
 
+def class_weight(target: Tensor, weight: Tensor | None, ignore_index: int) -> float | None:
+    """The sum of what each target in host memory counts; None for probabilities: 1 a row."""
+    if category(target.dtype) == 2:
+        return None
+    kept = target.data[target.data != ignore_index]
+    if weight is None:
+        return float(kept.size)
+    weights = backend_of(weight.data).get(weight.data)
+    return float(weights.take(kept, mode="clip").sum(dtype="float64"))
+
+
 def _columns(weight: Tensor | None, input: Tensor) -> Any:
     """Class weights shaped to broadcast over (n, c, ...); 1 without."""
     return 1.0 if weight is None else weight.reshape(1, -1, *(1,) * (input.ndim - 2))

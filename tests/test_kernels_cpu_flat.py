@@ -1,0 +1,124 @@
+"""CPU kernels that update flat memory in place, and the cache of compiled kernels."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+from minidp.kernels.cpu import optim
+
+ROOT = Path(__file__).parents[1]
+DTYPES = [np.float32, np.float64]
+TOLERANCE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-13}
+
+
+def values(*shape, dtype=np.float64, seed=0):
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(dtype)
+
+
+def close(got, want):
+    assert got.shape == np.shape(want)
+    np.testing.assert_allclose(got, want, rtol=TOLERANCE[got.dtype], atol=TOLERANCE[got.dtype])
+
+
+# Optimisers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize(
+    "momentum, decay, maximize", [(0, 0, False), (0.9, 0.1, True), (0.9, 0, False)]
+)
+def test_sgd(momentum, decay, maximize, nesterov, dtype):
+    p, m = values(37, dtype=dtype), np.full(37, np.nan, dtype) if momentum else None
+    want, memory = p.astype(float), 0
+    for step in range(3):
+        g = values(37, dtype=dtype, seed=step)
+        d = (-g if maximize else g) + decay * want
+        memory = momentum * memory + (0.8 if step else 1) * d
+        want = want - 0.1 * (d + momentum * memory if nesterov else memory if momentum else d)
+        optim.sgd(
+            p, g, m, lr=0.1, momentum=momentum, dampening=0.2, weight_decay=decay,
+            nesterov=nesterov, maximize=maximize, first=step == 0,
+        )  # fmt: skip
+    close(p, want)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("amsgrad", [False, True])
+@pytest.mark.parametrize("decoupled, decay, maximize", [(False, 0.1, False), (True, 0.1, True)])
+def test_adam(decoupled, decay, maximize, amsgrad, dtype):
+    p, (m, v, top) = values(5, 7, dtype=dtype), np.zeros((3, 5, 7), dtype)
+    want, mean, square, largest = p.astype(float), 0.0, 0.0, 0.0
+    for step in range(1, 4):
+        g = values(5, 7, dtype=dtype, seed=step) / step
+        d = (-g if maximize else g) + (0 if decoupled else decay * want)
+        want = want * (1 - 0.01 * decay) if decoupled else want
+        mean, square = 0.9 * mean + 0.1 * d, 0.99 * square + 0.01 * d * d
+        largest = np.maximum(largest, square)
+        root = np.sqrt((largest if amsgrad else square) / (1 - 0.99**step)) + 1e-8
+        want = want - 0.01 * mean / (1 - 0.9**step) / root
+        optim.adam(
+            p, np.asfortranarray(g), m, v, top if amsgrad else None, lr=0.01, beta1=0.9,
+            beta2=0.99, eps=1e-8, weight_decay=decay, decoupled=decoupled, maximize=maximize,
+            amsgrad=amsgrad, step=step,
+        )  # fmt: skip
+    close(p, want)
+
+
+def test_bytes_of_an_update_do_not_depend_on_slices():
+    options = {
+        "lr": 0.1,
+        "momentum": 0.9,
+        "dampening": 0,
+        "weight_decay": 0.1,
+        "nesterov": True,
+        "maximize": False,
+        "first": False,
+    }
+    g, whole, sliced = values(101, dtype=np.float32), *np.ones((2, 2, 101), np.float32)
+    optim.sgd(whole[0], g, whole[1], **options)
+    for part in (slice(0, 3), slice(3, 64), slice(64, 101)):
+        optim.sgd(sliced[0, part], g[part], sliced[1, part], **options)
+    assert np.array_equal(whole, sliced)
+    gaps, plain = np.ones((4, 2), np.float32)[:, 0], np.ones(4, np.float32)
+    assert optim.sgd(gaps, plain, plain.copy(), **options) is NotImplemented
+
+
+# The cache ------------------------------------------------------------------------------------
+
+PROGRAM = """
+import numpy as np
+from minidp.kernels.cpu import conv, elementwise
+elementwise.relu(np.ones(3, np.float32))
+x, w = np.ones((1, 2, 3, 3), np.float32), np.ones((4, 2, 2, 2), np.float32)
+y = conv.conv2d(x, w, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1)
+assert (y == 8).all()
+for kernel in (elementwise._relu, conv.convolve):
+    print(sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values()))
+"""
+
+
+def run(folder, **environment):
+    variables = {**os.environ, "PYTHONPATH": str(folder), "NUMBA_DISABLE_JIT": "0", **environment}
+    command = [sys.executable, "-B", "-c", PROGRAM]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=folder)
+    assert not done.returncode, done.stderr
+    return done.stdout.split()
+
+
+def test_a_second_process_compiles_nothing_and_no_cache_is_no_error(tmp_path):
+    without_caches = shutil.ignore_patterns("__pycache__")
+    kernels = tmp_path / "minidp" / "kernels"
+    shutil.copytree(ROOT / "kernels", kernels, ignore=without_caches)
+    cache = str(tmp_path / "cache")
+    assert run(tmp_path, NUMBA_CACHE_DIR=cache) == ["0", "1"] * 2
+    assert run(tmp_path, NUMBA_CACHE_DIR=cache) == ["1", "0"] * 2
+    (kernels / "cpu" / "__pycache__").write_text("a file, not a folder")
+    nowhere = dict.fromkeys(("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME"), "/proc/nowhere")
+    run(tmp_path, **nowhere)
