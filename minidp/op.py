@@ -74,7 +74,6 @@ class Op:
         self.constants = [p.name for p in constants]
         self.defaults = {p.name: p.default for p in constants if p.default is not p.empty}
         self.optional = {p.name for p in parameters[:count] if p.default is None}
-        self.complete = len(self.defaults) == len(constants)
 
     @staticmethod
     def asks(rule: Rule) -> list[str]:
@@ -105,25 +104,22 @@ class Op:
         return f"<op {self.name}: {self.line.text}>"
 
     def __call__(self, *inputs: Any, **constants: Any) -> Any:
-        count = len(self.arguments)
-        if constants or len(inputs) != count or not self.complete:
+        if len(inputs) != len(self.arguments) or len(constants) != len(self.constants):
             inputs, constants = self.bind(inputs, constants)
-        else:
-            constants = self.defaults
         return apply(self, inputs, constants)
 
     def bind(
         self, inputs: tuple[Any, ...], given: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Sort a call's arguments into arrays and constants, as Python would."""
-        constants, surplus = dict(self.defaults), False
-        if not self.variadic:
-            count = len(self.arguments)
+        constants, count = {**self.defaults, **given}, len(self.arguments)
+        surplus = not self.variadic and len(inputs) > count + len(self.constants)
+        if not self.variadic and len(inputs) > count:
             constants.update(zip(self.constants, inputs[count:], strict=False))
-            surplus = len(inputs) > count + len(self.constants)
-            rest = [given.pop(n, None) for n in self.arguments[len(inputs) : count]]
-            inputs = (*inputs[:count], *rest)
-        constants.update(given)
+            inputs = inputs[:count]
+        elif not self.variadic and len(inputs) < count:
+            rest = self.arguments[len(inputs) :]
+            inputs = (*inputs, *[constants.pop(name, None) for name in rest])
         if surplus or len(constants) != len(self.constants) or not self._complete(inputs):
             raise TypeError(f"{self.name}: expected {self._signature()}")
         return inputs, constants
