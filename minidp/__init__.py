@@ -7,7 +7,10 @@
 tensor([2., 4., 6.])
 """
 
-from minidp import data, nn, ops, optim  # ops give Tensor its methods
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from minidp import ops  # gives Tensor its methods
 from minidp.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from minidp.create import (
     arange,
@@ -85,7 +88,6 @@ from minidp.ops.linalg import product as matmul
 from minidp.ops.reduce import all, amax, amin, any, argmax, argmin, max, min, norm, std, var
 from minidp.ops.reduce import sum_of as sum
 from minidp.ops.softmax import log_softmax, softmax
-from minidp.parallel import Scheduler, World, launch
 from minidp.random import Generator, default_generator, manual_seed
 from minidp.tensor import Buffer, Parameter, Tensor
 from minidp.types import bool_ as bool
@@ -93,6 +95,25 @@ from minidp.types import float16, float32, float64, int8, int16, int32, int64, u
 from minidp.types import float32 as float
 from minidp.types import float64 as double
 from minidp.types import int64 as long
+
+if TYPE_CHECKING:
+    from minidp import data, nn, optim
+    from minidp.parallel.launch import launch as launch
+    from minidp.parallel.replica import World
+    from minidp.parallel.scheduler import Scheduler
+
+LATER = {"data": "", "nn": "", "optim": "", "Scheduler": "parallel", "World": "parallel",
+         "launch": "parallel"}  # fmt: skip
+"""Names that are imported when first used: half of the time that ``import minidp`` would take."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in LATER:
+        raise AttributeError(f"module 'minidp' has no attribute {name!r}")
+    module = importlib.import_module(f"minidp.{LATER[name] or name}")
+    value = globals()[name] = getattr(module, name) if LATER[name] else module
+    return value
+
 
 __version__ = "0.1.0"
 

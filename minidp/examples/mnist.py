@@ -37,13 +37,15 @@ def mlp() -> nn.Module:
 
 
 MODELS = {"cnn": cnn, "mlp": mlp}
+DECAY = 0.7
+"""What the learning rate is multiplied by after each epoch."""
 
 
 def make_optimizer(name: str, model: nn.Module, lr: float | None) -> optim.Optimizer:
     """SGD with momentum or Adam, with a learning rate that suits these models."""
     if name == "adam":
         return optim.Adam(model.parameters(), lr=1e-3 if lr is None else lr)
-    return optim.SGD(model.parameters(), lr=0.04 if lr is None else lr, momentum=0.9)
+    return optim.SGD(model.parameters(), lr=0.05 if lr is None else lr, momentum=0.9)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -55,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--workload", type=cl.numbers, help="3,1: weights of the devices")
     options.add_argument("--replicas", type=cl.positive(int), help="if not as many as devices")
     options.add_argument("--kv-store", choices=["local", "device"], default="local")
-    options.add_argument("--epochs", type=cl.positive(int), help="default: about 32,000 rows")
+    options.add_argument("--epochs", type=cl.positive(int), help="default: about 24,000 rows")
     options.add_argument("--batch-size", type=cl.positive(int), default=64)
     options.add_argument("--lr", type=cl.positive(float))
     options.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
@@ -84,7 +86,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     digits, held_out = (mnist(split, options.data, dataset=options.dataset) for split in
                         ("train", "test"))  # fmt: skip
     rows = cl.first_rows(digits, options.rows)
-    options.epochs = options.epochs or max(1, round(32_000 / len(rows)))
+    options.epochs = options.epochs or max(1, round(24_000 / len(rows)))
     loader = DataLoader(rows, options.batch_size, shuffle=True, seed=options.seed)
     tests = DataLoader(held_out, 250)
     history = resume(options.resume, options.model, model, optimizer, loader)
@@ -92,6 +94,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     for epoch in range(len(history), options.epochs):
         with cl.ProgressBar(epoch, options.epochs, len(rows)) as bar:
             loss = train.run(loader, watch=bar.show)[0]
+        for group in optimizer.param_groups:
+            group["lr"] *= DECAY
         result = train.evaluate(tests)
         history.append({**result, "loss": loss, "test_loss": result["loss"], **bar.speed()})
         cl.epoch_line(epoch, options.epochs, history[-1])

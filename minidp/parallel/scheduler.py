@@ -7,10 +7,8 @@ of replicas it is equal to the last bit, on any number of devices.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,34 +22,10 @@ from minidp.parallel.bucket import Bucket, make_buckets
 from minidp.parallel.ends import make_ends
 from minidp.parallel.feed import Feed
 from minidp.parallel.launch import assign, check_devices, check_store, launch_on
+from minidp.parallel.progress import Progress
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares, to_device
 from minidp.tensor import Tensor
-
-
-@dataclass
-class Progress:
-    """How far a run is; written by one replica, read by the caller's thread."""
-
-    epoch: int = 0
-    steps: int = 0
-    rows: int = 0
-    loss: float = float("nan")
-    loss_times_rows: float = 0.0
-    began: float = field(default_factory=time.perf_counter)
-
-    @property
-    def seconds(self) -> float:
-        return time.perf_counter() - self.began
-
-    @property
-    def mean_loss(self) -> float:
-        """The mean loss over the rows seen so far."""
-        return self.loss_times_rows / self.rows if self.rows else float("nan")
-
-    def count(self, rows: int, loss: float) -> None:
-        self.steps, self.rows, self.loss = self.steps + 1, self.rows + rows, loss
-        self.loss_times_rows += loss * rows
 
 
 class Scheduler:

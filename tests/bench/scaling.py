@@ -1,6 +1,6 @@
 """How much faster k CPU replicas train than one: rows per second, alternately in one run.
 
-    python tests/bench/scaling.py [--model cnn] [--batch 128] [--replicas 2] [--rounds 7]
+    python tests/bench/scaling.py [--model cnn] [--batch 256] [--replicas 2] [--rounds 7]
 
 Prints the median of the paired ratios; the two run in turn, so that a machine whose speed drifts
 does not favour either.
@@ -36,7 +36,7 @@ def rows_per_second(train: dp.Scheduler, batches: list[Any]) -> float:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--model", choices=MODELS, default="cnn")
-    options.add_argument("--batch", type=int, default=128)
+    options.add_argument("--batch", type=int, default=256)
     options.add_argument("--replicas", type=int, default=2)
     options.add_argument("--steps", type=int, default=12)
     options.add_argument("--rounds", type=int, default=7)

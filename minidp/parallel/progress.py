@@ -1,0 +1,31 @@
+"""How far a run is, for progress lines and logs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Progress:
+    """How far a run is; written by one replica, read by the caller's thread."""
+
+    epoch: int = 0
+    steps: int = 0
+    rows: int = 0
+    loss: float = float("nan")
+    loss_times_rows: float = 0.0
+    began: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    @property
+    def mean_loss(self) -> float:
+        """The mean loss over the rows seen so far."""
+        return self.loss_times_rows / self.rows if self.rows else float("nan")
+
+    def count(self, rows: int, loss: float) -> None:
+        self.steps, self.rows, self.loss = self.steps + 1, self.rows + rows, loss
+        self.loss_times_rows += loss * rows
