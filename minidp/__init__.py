@@ -85,11 +85,25 @@ from minidp.ops.layout import (
 from minidp.ops.layout import permuted as permute
 from minidp.ops.layout import reshaped as reshape
 from minidp.ops.linalg import product as matmul
-from minidp.ops.reduce import all, amax, amin, any, argmax, argmin, max, min, norm, std, var
+from minidp.ops.reduce import (
+    all,
+    allclose,
+    amax,
+    amin,
+    any,
+    argmax,
+    argmin,
+    max,
+    min,
+    norm,
+    std,
+    var,
+)
 from minidp.ops.reduce import sum_of as sum
 from minidp.ops.softmax import log_softmax, softmax
+from minidp.parameter import Buffer, Parameter
 from minidp.random import Generator, default_generator, manual_seed
-from minidp.tensor import Buffer, Parameter, Tensor
+from minidp.tensor import Tensor
 from minidp.types import bool_ as bool
 from minidp.types import float16, float32, float64, int8, int16, int32, int64, uint8
 from minidp.types import float32 as float
@@ -97,13 +111,13 @@ from minidp.types import float64 as double
 from minidp.types import int64 as long
 
 if TYPE_CHECKING:
-    from minidp import data, nn, optim
+    from minidp import cuda, data, nn, optim
     from minidp.parallel.launch import launch as launch
     from minidp.parallel.replica import World
     from minidp.parallel.scheduler import Scheduler
 
-LATER = {"data": "", "nn": "", "optim": "", "Scheduler": "parallel", "World": "parallel",
-         "launch": "parallel"}  # fmt: skip
+LATER = {"cuda": "", "data": "", "nn": "", "optim": "",
+         "Scheduler": "parallel", "World": "parallel", "launch": "parallel"}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""
 
 
@@ -119,8 +133,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "abs", "add",
-    "all", "amax", "amin", "any", "arange", "argmax", "argmin", "as_tensor", "bool", "cat",
-    "chunk", "clamp", "cos", "data", "default_generator", "device", "device_list", "div",
+    "all", "allclose", "amax", "amin", "any", "arange", "argmax", "argmin", "as_tensor", "bool",
+    "cat",
+    "chunk", "clamp", "cos", "cuda", "data", "default_generator", "device", "device_list", "div",
     "double", "empty", "enable_grad", "eq", "exp", "eye", "flatten", "float", "float16",
     "float32", "float64", "from_numpy", "full", "full_like", "gather", "ge",
     "get_default_dtype", "grad", "gt", "int16", "int32", "int64", "int8", "is_grad_enabled",

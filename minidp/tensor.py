@@ -30,8 +30,6 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "data", "node", "version")
-    __array_ufunc__ = None  # so that array + Tensor asks the Tensor
-
     data: Array
     node: Node | None
     version: list[int]
@@ -233,6 +231,10 @@ class Tensor:
 
         def __getattr__(self, name: str) -> Any: ...
         def __add__(self, other: Any) -> Tensor: ...
+        def __iadd__(self, other: Any) -> Tensor: ...
+        def __isub__(self, other: Any) -> Tensor: ...
+        def __imul__(self, other: Any) -> Tensor: ...
+        def __itruediv__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __sub__(self, other: Any) -> Tensor: ...
         def __rsub__(self, other: Any) -> Tensor: ...
@@ -253,34 +255,12 @@ class Tensor:
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
 
-class Shared(Tensor):
-    """A tensor of a module that all replicas share: a Parameter or a Buffer.
-
-    Where an op meets one inside a replica, it takes that replica's own tensor for it.
-    """
-
-    __slots__ = ()
-
-
-class Parameter(Shared):
-    """A tensor that is trained: a leaf that requires a gradient unless it is frozen."""
-
-    __slots__ = ()
-
-    def __init__(self, data: Any, requires_grad: bool = True) -> None:
-        super().__init__(data, requires_grad)
-
-
-class Buffer(Shared):
-    """A tensor that belongs to a module's state and is not trained, such as a running mean."""
-
-    __slots__ = ()
-
-
 def method(*names: str) -> Callable[[F], F]:
     """Make a function a method of Tensor, under its own name or under ``names``."""
 
     def attach(function: F) -> F:
+        if names and not hasattr(function, "body"):
+            function.__qualname__ = f"Tensor.{names[0]}"  # what error messages call it
         for name in names or (getattr(function, "name", None) or function.__name__,):
             setattr(Tensor, name, _bound(function))
         return function

@@ -10,7 +10,7 @@ from minidp.device import Device
 from minidp.errors import GraphError
 from minidp.parallel.bucket import Bucket, make_buckets
 from minidp.parallel.memory import Memory, Slot
-from minidp.tensor import Parameter
+from minidp.parameter import Parameter
 
 LAYOUTS = [{"devices": 2}, {"devices": 3, "store": "device"}, {"devices": 2, "replicas": 5}]
 DATA = batches(7, 9)

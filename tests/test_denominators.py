@@ -23,8 +23,9 @@ def model(name):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("split", [{"devices": 1}, {"devices": 2}, {"devices": 3, "workload": [5, 1, 1]},
-                                   {"devices": 13}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("split", [
+    {"devices": 1}, {"devices": 2}, {"devices": 3, "workload": [5, 1, 1]}, {"devices": 13},
+], ids=str)  # fmt: skip
 def test_known_and_exchanged_denominators_agree(name, split):
     known, loss = scheduler(model(name), LOSSES[name](), **split), LOSSES[name]()
     asked = scheduler(model(name), lambda y, t: loss(y, t), **split)

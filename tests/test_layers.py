@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     ("types", "errors", "shapes"),
     ("mode", "backend", "device"),
-    ("node", "tensor", "placement", "promotion", "record", "op", "autograd", "create", "random",
-     "printing", "graph"),
+    ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "autograd",
+     "create", "random", "printing", "graph"),
     ("ops",),
     ("nn", "optim", "data"),
     ("parallel", "io"),

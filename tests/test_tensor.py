@@ -16,8 +16,9 @@ from minidp.create import tensor
 from minidp.errors import DTypeError, GraphError, MinidpError, ShapeError
 from minidp.mode import get_default_dtype, set_default_dtype
 from minidp.ops.layout import cat, stack
+from minidp.parameter import Buffer, Parameter
 from minidp.random import Generator
-from minidp.tensor import Buffer, Parameter, Tensor
+from minidp.tensor import Tensor
 from minidp.testing import gradcheck
 
 RNG = np.random.default_rng(0)

@@ -85,8 +85,8 @@ def _classes(x, target, ignore_index):
     if bad >= 0:
         raise ValueError(
             f"cross_entropy(x {x.shape}, target): class {target[bad]} at row {bad} is outside the "
-            f"{x.shape[1]} classes, 0 to {x.shape[1] - 1}; correct the labels, or pass "
-            f"ignore_index={target[bad]} to leave such rows out"
+            f"{x.shape[1]} classes, 0 to {x.shape[1] - 1}; labels to be skipped are marked "
+            f"ignore_index={ignore_index}"
         )
     return target
 

@@ -12,6 +12,7 @@ from minidp.data.collate import wrap
 from minidp.data.dataset import fetch, permutation
 from minidp.data.prefetch import prefetched
 from minidp.errors import DataError
+from minidp.random import default_generator
 
 Array = npt.NDArray[Any]
 
@@ -26,18 +27,22 @@ class DataLoader:
     whose result is passed on as it is, always row by row.
 
     `sampler`: an iterable of row numbers with a fresh order at each `iter`, instead of `shuffle`.
+    `seed`: None is that of `manual_seed`.  `num_workers` and `pin_memory` mean nothing here: one
+    thread prepares batches.
     `prefetch`: batches that a thread prepares ahead; 0: none, no thread.
     `epoch`: the epoch being read, or else the next to be read; it can be set.
     """
 
     def __init__(self, dataset: Any, batch_size: int = 1, shuffle: bool = False,
                  sampler: Iterable[int] | None = None, *, drop_last: bool = False,
-                 collate_fn: Callable[[list[Any]], Any] | None = None, seed: int = 0,
-                 prefetch: int = 2) -> None:  # fmt: skip
+                 collate_fn: Callable[[list[Any]], Any] | None = None, seed: int | None = None,
+                 prefetch: int = 2, num_workers: int = 0,
+                 pin_memory: bool = False) -> None:  # fmt: skip
         check(dataset, batch_size, shuffle, sampler)
         self.dataset, self.batch_size, self.shuffle = dataset, batch_size, bool(shuffle)
         self.sampler, self.drop_last, self.collate_fn = sampler, drop_last, collate_fn
-        self.seed, self.prefetch = seed, prefetch
+        self.seed = default_generator.initial_seed() if seed is None else seed
+        self.prefetch = prefetch
         self._epoch, self._batch = 0, 0  # the batch that comes next
         self._begun = False  # whether an iteration has taken this epoch
         self._serial = 0  # of the latest iteration: only that one moves the position

@@ -16,6 +16,9 @@ from minidp.data import Subset
 from minidp.errors import CheckpointError, DataError, DeviceError, MinidpError, ReplicaError
 
 BAD_ARGUMENT, INTERRUPTED = 2, 130
+PATIENCE = 2.0
+"""Seconds without a first step after which a user should be told why."""
+PICTURES = (".png", ".svg", ".pdf", ".jpg")
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,6 +69,8 @@ def check_files(options: argparse.Namespace) -> None:
         path: Path | None = getattr(options, option)
         if path is not None and (not path.parent.is_dir() or not os.access(path.parent, os.W_OK)):
             complain(f"--{option} {path}: the folder {path.parent} cannot be written to")
+    if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
+        complain(f"--plot {options.plot}: expected a name that ends in {', '.join(PICTURES)}")
     if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
         complain("--plot needs matplotlib: pip install 'minidp[plot]'")
 
@@ -91,6 +96,7 @@ class ProgressBar:
 
     def __init__(self, epoch: int, epochs: int, rows: int) -> None:
         self.title, self.rows, self._bar = f"epoch {epoch + 1}/{epochs}", rows, None
+        self._told = epoch > 0
         self.began, self.seconds = time.perf_counter(), 0.0
 
     def __enter__(self) -> ProgressBar:
@@ -107,6 +113,9 @@ class ProgressBar:
 
     def show(self, progress: Any) -> None:
         """Called about ten times a second by the scheduler."""
+        if not (self._told or progress.steps) and progress.seconds > PATIENCE:
+            self._told = True
+            print("compiling the kernels for this machine: once, some ten seconds", flush=True)
         if self._bar is not None:
             self._bar.update(progress.rows - self._bar.n)
 

@@ -46,10 +46,12 @@ def draw(path: Path, model: Any, train: Any, dataset: Any, history: list[dict[st
 
 
 def draw_curves(losses: Any, accuracy: Any, history: list[dict[str, float]]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     epochs = range(1, len(history) + 1)
     for name, key in (("train", "loss"), ("test", "test_loss")):
         losses.plot(epochs, [h[key] for h in history], "o-", ms=4, color=COLOURS[name], label=name)
-    losses.set(title="mean loss", xlabel="epoch", yscale="log")
+    losses.set(title="mean loss", xlabel="epoch", yscale="log" if len(history) > 1 else "linear")
     losses.legend(frameon=False)
     values = [100 * h["accuracy"] for h in history]
     accuracy.plot(epochs, values, "o-", ms=4, color=COLOURS["test"])
@@ -57,7 +59,7 @@ def draw_curves(losses: Any, accuracy: Any, history: list[dict[str, float]]) -> 
     for axes in (losses, accuracy):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.3)
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def draw_confusion(axes: Any, dataset: Any, guesses: Array) -> None:
@@ -70,7 +72,7 @@ def draw_confusion(axes: Any, dataset: Any, guesses: Array) -> None:
         if table[i, j]:
             colour = "0.6" if i == j else "white" if wrong[i, j] > wrong.max() / 2 else "black"
             axes.text(j, i, table[i, j], ha="center", va="center", fontsize=7, color=colour)
-    axes.set(title="confusions", xlabel="prediction", ylabel="class")
+    axes.set(title="confusions (test digits)", xlabel="prediction", ylabel="class")
     axes.set_xticks(range(count))
     axes.set_yticks(range(count))
 

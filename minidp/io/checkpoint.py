@@ -32,8 +32,14 @@ def save(obj: Any, path: str | os.PathLike[str]) -> None:
     write_whole(Path(path), content)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """What ``save`` wrote; a CheckpointError when the file is missing, damaged or another's."""
+def load(
+    path: str | os.PathLike[str], map_location: Any = None, *, weights_only: bool = True
+) -> Any:
+    """What ``save`` wrote, in host memory; a CheckpointError when the file is missing or damaged.
+
+    ``map_location`` and ``weights_only`` are there for PyTorch's sake: nothing in a file is tied
+    to a device, and nothing but values is ever loaded.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:

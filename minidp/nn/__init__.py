@@ -21,7 +21,7 @@ from minidp.nn.normalize import BatchNorm1d, BatchNorm2d
 from minidp.nn.pool import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
 from minidp.nn.state import StateDictError
 from minidp.nn.summary import summary
-from minidp.tensor import Buffer, Parameter
+from minidp.parameter import Buffer, Parameter
 
 __all__ = [
     "AdaptiveAvgPool2d",

@@ -9,8 +9,9 @@ from minidp.errors import ShapeError
 from minidp.nn import functional as F
 from minidp.nn.linear import reset_affine
 from minidp.nn.module import Module
+from minidp.parameter import Parameter
 from minidp.shapes import pair
-from minidp.tensor import Parameter, Tensor
+from minidp.tensor import Tensor
 
 Size = int | tuple[int, int]
 

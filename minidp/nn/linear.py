@@ -9,7 +9,8 @@ from minidp.create import empty
 from minidp.nn import functional as F
 from minidp.nn import init
 from minidp.nn.module import Module
-from minidp.tensor import Parameter, Tensor
+from minidp.parameter import Parameter
+from minidp.tensor import Tensor
 
 
 def reset_affine(weight: Parameter, bias: Parameter | None) -> None:

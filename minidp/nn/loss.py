@@ -6,7 +6,8 @@ from typing import Any
 
 from minidp.nn import functional as F
 from minidp.nn.module import Module
-from minidp.tensor import Buffer, Tensor
+from minidp.parameter import Buffer
+from minidp.tensor import Tensor
 
 
 class Loss(Module):

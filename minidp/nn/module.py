@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from minidp.autograd import no_grad
 from minidp.nn import state
-from minidp.tensor import Buffer, Parameter, Shared, Tensor
+from minidp.parameter import Buffer, Parameter, Shared
+from minidp.tensor import Tensor
 from minidp.types import category, float16, float32, float64
 
 Hook = Callable[["Module", tuple[Any, ...], Any], Any]

@@ -8,7 +8,8 @@ from minidp.create import ones, tensor, zeros
 from minidp.errors import ShapeError
 from minidp.nn.functional import normalize
 from minidp.nn.module import Module
-from minidp.tensor import Buffer, Parameter, Tensor
+from minidp.parameter import Buffer, Parameter
+from minidp.tensor import Tensor
 from minidp.types import int64
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minidp.autograd import no_grad
 from minidp.errors import CheckpointError
-from minidp.tensor import Buffer, Parameter, Tensor
+from minidp.parameter import Buffer, Parameter
+from minidp.tensor import Tensor
 
 if TYPE_CHECKING:
     from minidp.nn.module import Module

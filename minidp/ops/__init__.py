@@ -6,6 +6,7 @@ from minidp.ops import (
     dropout,
     elementwise,
     index,
+    inplace,
     layout,
     linalg,
     normalize,
@@ -14,5 +15,5 @@ from minidp.ops import (
     softmax,
 )
 
-__all__ = ["collective", "conv", "dropout", "elementwise", "index", "layout", "linalg",
+__all__ = ["collective", "conv", "dropout", "elementwise", "index", "inplace", "layout", "linalg",
            "normalize", "pool", "reduce", "softmax"]  # fmt: skip

@@ -96,6 +96,12 @@ def reshaped(self: Tensor, *shape: Any) -> Tensor:
     return result
 
 
+@method()
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """The values under the shape of ``other``."""
+    return reshaped(self, *other.shape)
+
+
 @method("permute")
 def permuted(self: Tensor, *dims: Any) -> Tensor:
     """The axes in the order ``dims``."""

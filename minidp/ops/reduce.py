@@ -8,7 +8,7 @@ import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.elementwise import cast, sqrt, square
+from minidp.ops.elementwise import abs, cast, sqrt, square
 from minidp.ops.layout import expand, reshape, unsqueeze_all
 from minidp.shapes import axes_of, axis_of
 from minidp.tensor import Tensor, method
@@ -148,6 +148,22 @@ def norm(self: Tensor, p: float = 2, dim: Any = None, keepdim: bool = False) -> 
         total = sum(powers, dim=_static(dim), keepdim=keepdim)
         result = sqrt(total) if p == 2 else total ** (1 / p)
     return result
+
+
+@method()
+def allclose(self: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8) -> bool:
+    """Whether every |x - y| is at most atol + rtol |y|."""
+    return bool(all(abs(self - other) <= atol + rtol * abs(_tensor(other))))
+
+
+@method()
+def equal(self: Tensor, other: Tensor) -> bool:
+    """Whether shape and all values are the same."""
+    return self.shape == other.shape and bool(all(self == other))
+
+
+def _tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else Tensor(value)
 
 
 def _static(dim: Any) -> Any:

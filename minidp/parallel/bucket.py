@@ -11,7 +11,8 @@ from typing import Any
 from minidp.backend import get_backend
 from minidp.device import Device
 from minidp.parallel.memory import Layout, Memory, moved
-from minidp.tensor import Parameter, Tensor
+from minidp.parameter import Parameter
+from minidp.tensor import Tensor
 from minidp.types import DType
 
 FIRST_KIB, LIMIT_KIB = 64, 1024

@@ -22,9 +22,10 @@ from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.feed import Feed
 from minidp.parallel.split import Share, cut, rows_of, shares, to_device
 from minidp.parallel.update import BucketUpdate, finite, groups_of, require_finite
+from minidp.parameter import Parameter
 from minidp.placement import place
 from minidp.random import Generator, default_generator
-from minidp.tensor import Parameter, Tensor
+from minidp.tensor import Tensor
 from minidp.types import Array
 
 
