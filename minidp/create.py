@@ -166,6 +166,9 @@ def randint(
     """Random integers from ``low`` (0 if left out) up to, not including, ``high``."""
     if size is None:
         low, high, size = 0, low, high
+    top: Any = high
+    if not low < top:
+        raise ValueError(f"randint: expected low < high, got low={low} and high={high}")
     count = int(np.prod(size, dtype=int))
     spread: Any = high
     values = np.floor(random.uniforms(_draw(generator), count) * (int(spread) - low)) + low

@@ -206,7 +206,8 @@ class Tensor:
     __hash__ = object.__hash__
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.data.size == 1 else repr(self)
+        number = self.ndim == 0 or (spec and self.data.size == 1)
+        return format(self.item(), spec) if number else repr(self)
 
     def __repr__(self) -> str:
         from minidp.printing import tensor_text

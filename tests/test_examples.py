@@ -134,3 +134,30 @@ def test_the_installation_reports_itself():
     assert done.returncode == 0 and done.stderr == ""
     for word in ("minidp 0.1.0", "numpy", "cpu", "cuda", "emu", "conv2d", "caches"):
         assert word in done.stdout
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--plot", "picture.txt"], ".png"),
+    (["--save", "."], "no file"),
+    (["--save", "/proc/x"], "cannot be written"),
+    (["--lr", "inf"], "--lr"),
+    (["--rows", "0"], "--rows"),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
+def test_what_could_not_be_written_at_the_end_is_refused_at_the_start(arguments, says, tmp_path):
+    done = run(*SMALL, *arguments, check=2, cwd=tmp_path)
+    assert len(done.stderr.splitlines()) == 1 and says in done.stderr
+    assert "epoch 1" not in done.stdout and list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_of_another_optimizer_or_with_parts_missing_is_refused(tmp_path):
+    run(*SMALL, "--save", "sgd", cwd=tmp_path)
+    done = run(*SMALL, "--resume", "sgd", "--optimizer", "adam", check=2, cwd=tmp_path)
+    assert len(done.stderr.splitlines()) == 1 and "SGD" in done.stderr
+    for part in ("model", "optimizer", "loader", "random", "history"):
+        state = dp.load(tmp_path / "sgd")
+        del state[part]
+        dp.save(state, tmp_path / "less")
+        done = run(*SMALL, "--resume", "less", check=2, cwd=tmp_path)
+        assert len(done.stderr.splitlines()) == 1 and part in done.stderr
+    done = run(*SMALL, "--resume", "sgd", cwd=tmp_path)
+    assert "nothing to train" in done.stdout and report(done)["epochs"] == 2

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -43,8 +44,8 @@ def positive(kind: type) -> Callable[[str], Any]:
 
     def read(text: str) -> Any:
         value = kind(text)
-        if not value > 0:
-            raise argparse.ArgumentTypeError(f"{text} is not greater than 0")
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text} is not a number greater than 0")
         return value
 
     read.__name__ = f"{kind.__name__} greater than 0"
@@ -67,12 +68,23 @@ def check_files(options: argparse.Namespace) -> None:
     """Refuse, before anything runs, files that could not be written at the end."""
     for option in ("save", "plot"):
         path: Path | None = getattr(options, option)
-        if path is not None and (not path.parent.is_dir() or not os.access(path.parent, os.W_OK)):
+        if path is not None and path.exists() and not path.is_file():
+            complain(f"--{option} {path}: this is no file; give the name of one")
+        if path is not None and not writable(path.parent):
             complain(f"--{option} {path}: the folder {path.parent} cannot be written to")
     if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
         complain(f"--plot {options.plot}: expected a name that ends in {', '.join(PICTURES)}")
     if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
         complain("--plot needs matplotlib: pip install 'minidp[plot]'")
+
+
+def writable(folder: Path) -> bool:
+    """Whether a file can be made there: tried, since permissions do not tell all."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def first_rows(dataset: Any, rows: int | None) -> Any:

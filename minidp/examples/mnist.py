@@ -91,6 +91,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     tests = DataLoader(held_out, 250)
     history = resume(options.resume, options.model, model, optimizer, loader)
     cl.introduce(train, model, digits, held_out)
+    if len(history) >= options.epochs:
+        print(f"nothing to train: the checkpoint has {len(history)} epoch(s); give more --epochs")
     for epoch in range(len(history), options.epochs):
         with cl.ProgressBar(epoch, options.epochs, len(rows)) as bar:
             loss = train.run(loader, watch=bar.show)[0]

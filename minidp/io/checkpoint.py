@@ -57,6 +57,8 @@ def load(
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file so that under its name there is always a whole one: the old or the new."""
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is no file: it is not written over")
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

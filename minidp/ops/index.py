@@ -51,10 +51,11 @@ def scatter_along(xp: Any, x: Array, index: Array, shape: Shape, dim: int) -> Ar
 
 
 def plain(key: Any) -> Any:
-    """A key in the form that NumPy takes: Tensors become arrays, lists become arrays."""
+    """A key in the form that NumPy takes; index arrays are copied, since backward needs them."""
     if isinstance(key, tuple):
         return tuple(plain(part) for part in key)
-    return key.data if isinstance(key, Tensor) else key
+    array = key.data if isinstance(key, Tensor) else key
+    return array.copy() if hasattr(array, "strides") else array
 
 
 @method("__getitem__")

@@ -48,7 +48,7 @@ class World:
         self.active: Sequence[int] = range(comm.size)
         self.ends: list[BucketEnd] = []
         self.links: list[Link] = []
-        self.step = random["step"]
+        self.step = comm.step = random["step"]
         self.check_finite = False
         self._place: dict[Tensor, tuple[int, int]] = {}
         self._actions: list[Callable[[], None]] = []
