@@ -10,7 +10,7 @@ tensor([2., 4., 6.])
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from minidp import ops  # gives Tensor its methods
+from minidp import functions
 from minidp.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from minidp.create import (
     arange,
@@ -34,72 +34,10 @@ from minidp.create import (
     zeros_like,
 )
 from minidp.device import Device, device, device_list
+from minidp.functions import *  # also gives Tensor its methods
 from minidp.io.checkpoint import load, save
 from minidp.mode import get_default_dtype, set_default_dtype
 from minidp.op import op
-from minidp.ops.collective import mean
-from minidp.ops.elementwise import (
-    abs,
-    add,
-    clamp,
-    cos,
-    div,
-    eq,
-    exp,
-    ge,
-    gt,
-    isfinite,
-    isnan,
-    le,
-    log,
-    lt,
-    maximum,
-    minimum,
-    mul,
-    ne,
-    neg,
-    pow,
-    relu,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sqrt,
-    square,
-    sub,
-    tanh,
-    where,
-)
-from minidp.ops.index import gather, take_along_dim
-from minidp.ops.layout import (
-    cat,
-    chunk,
-    flatten,
-    split,
-    squeeze,
-    stack,
-    t,
-    transpose,
-    unsqueeze,
-)
-from minidp.ops.layout import permuted as permute
-from minidp.ops.layout import reshaped as reshape
-from minidp.ops.linalg import product as matmul
-from minidp.ops.reduce import (
-    all,
-    allclose,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    max,
-    min,
-    norm,
-    std,
-    var,
-)
-from minidp.ops.reduce import sum_of as sum
 from minidp.ops.softmax import log_softmax, softmax
 from minidp.parameter import Buffer, Parameter
 from minidp.random import Generator, default_generator, manual_seed
@@ -132,19 +70,13 @@ def __getattr__(name: str) -> Any:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "abs", "add",
-    "all", "allclose", "amax", "amin", "any", "arange", "argmax", "argmin", "as_tensor", "bool",
-    "cat",
-    "chunk", "clamp", "cos", "cuda", "data", "default_generator", "device", "device_list", "div",
-    "double", "empty", "enable_grad", "eq", "exp", "eye", "flatten", "float", "float16",
-    "float32", "float64", "from_numpy", "full", "full_like", "gather", "ge",
-    "get_default_dtype", "grad", "gt", "int16", "int32", "int64", "int8", "is_grad_enabled",
-    "isfinite", "isnan", "launch", "le", "linspace", "load", "log", "log_softmax", "long", "lt",
-    "manual_seed", "matmul", "max", "maximum", "mean", "min", "minimum", "mul", "ne", "neg",
-    "nn", "no_grad", "norm", "ones", "ones_like", "op", "ops", "optim", "permute", "pow",
-    "rand", "rand_like", "randint", "randn", "randn_like", "randperm", "relu", "reshape",
-    "rsqrt", "save", "set_default_dtype", "set_grad_enabled", "sigmoid", "sign", "sin",
-    "softmax", "split", "sqrt", "square", "squeeze", "stack", "std", "sub", "sum", "t",
-    "take_along_dim", "tanh", "tensor", "transpose", "uint8", "unsqueeze", "var", "where",
-    "zeros", "zeros_like",
+    *functions.__all__,
+    "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "arange",
+    "as_tensor", "bool", "cuda", "data", "default_generator", "device", "device_list",
+    "double", "empty", "enable_grad", "eye", "float", "float16", "float32", "float64",
+    "from_numpy", "full", "full_like", "get_default_dtype", "grad", "int16", "int32", "int64",
+    "int8", "is_grad_enabled", "launch", "linspace", "load", "log_softmax", "long",
+    "manual_seed", "nn", "no_grad", "ones", "ones_like", "op", "optim", "rand",
+    "rand_like", "randint", "randn", "randn_like", "randperm", "save", "set_default_dtype",
+    "set_grad_enabled", "softmax", "tensor", "uint8", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -12,9 +12,9 @@ from minidp import ops  # gives Tensor its methods
 from minidp.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from minidp.create import tensor
 from minidp.errors import DTypeError, GraphError, ShapeError
+from minidp.functions.layout import cat
 from minidp.op import OPS, op
 from minidp.ops.elementwise import where
-from minidp.ops.layout import cat
 from minidp.ops.linalg import linear
 from minidp.ops.softmax import cross_entropy
 from minidp.tensor import Tensor

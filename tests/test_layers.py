@@ -15,6 +15,7 @@ LAYERS = [
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "autograd",
      "create", "random", "printing", "graph"),
     ("ops",),
+    ("functions",),
     ("nn", "optim", "data"),
     ("parallel", "io"),
     ("examples", "__main__", "testing"),

@@ -14,8 +14,8 @@ from minidp import (
 from minidp.autograd import grad
 from minidp.create import tensor
 from minidp.errors import DTypeError, GraphError, MinidpError, ShapeError
+from minidp.functions.layout import cat, stack
 from minidp.mode import get_default_dtype, set_default_dtype
-from minidp.ops.layout import cat, stack
 from minidp.parameter import Buffer, Parameter
 from minidp.random import Generator
 from minidp.tensor import Tensor

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from minidp.autograd import no_grad
 from minidp.create import tensor
 from minidp.errors import GraphError, ReplicaError
+from minidp.functions.layout import stack
 from minidp.mode import mode
-from minidp.ops.layout import stack
 from minidp.tensor import Tensor
 
 Tensors = Tensor | Iterable[Tensor]

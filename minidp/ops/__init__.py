@@ -1,4 +1,4 @@
-"""The ops, each one paragraph; importing this package gives Tensor its methods."""
+"""The ops, each one paragraph: the primitives of the engine."""
 
 from minidp.ops import (
     collective,
@@ -6,7 +6,6 @@ from minidp.ops import (
     dropout,
     elementwise,
     index,
-    inplace,
     layout,
     linalg,
     normalize,
@@ -15,5 +14,5 @@ from minidp.ops import (
     softmax,
 )
 
-__all__ = ["collective", "conv", "dropout", "elementwise", "index", "inplace", "layout", "linalg",
+__all__ = ["collective", "conv", "dropout", "elementwise", "index", "layout", "linalg",
            "normalize", "pool", "reduce", "softmax"]  # fmt: skip

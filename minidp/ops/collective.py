@@ -79,15 +79,3 @@ def global_sum(values: Tensor) -> Tensor:
         return total
     result: Tensor = all_reduce(total, name="sum")
     return result
-
-
-def mean(
-    input: Tensor, dim: Any = None, keepdim: bool = False, *, weight: Any = None, dtype: Any = None
-) -> Tensor:
-    """``mean(x, dim)`` is the plain mean; ``mean(values, weight)`` is exact over all replicas."""
-    if isinstance(dim, Tensor):
-        dim, weight = None, dim
-    if weight is not None:
-        return weighted_mean(input, weight)
-    result: Tensor = input.mean(dim, keepdim, dtype=dtype)
-    return result

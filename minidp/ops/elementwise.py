@@ -6,8 +6,8 @@ from typing import Any
 
 from minidp.op import op
 from minidp.promotion import result_type
-from minidp.tensor import Tensor, method
-from minidp.types import Array, DType, as_dtype
+from minidp.tensor import method
+from minidp.types import Array, DType
 
 
 @method("add", "__add__", "__radd__")
@@ -248,41 +248,3 @@ def isfinite(xp: Any, x: Array) -> Array:
 def full_like(xp: Any, x: Array, value: float) -> Array:
     """An array like x, filled with one value."""
     return xp.full_like(x, value)
-
-
-@method("__rsub__")
-def rsub(self: Tensor, other: Any) -> Tensor:
-    """other - self."""
-    return sub(other, self)
-
-
-@method("__rtruediv__")
-def rdiv(self: Tensor, other: Any) -> Tensor:
-    """other / self."""
-    return div(other, self)
-
-
-@method("__rpow__")
-def rpow(self: Tensor, other: Any) -> Tensor:
-    """other ** self."""
-    return pow(other, self)
-
-
-@method()
-def square(self: Tensor) -> Tensor:
-    """y = x^2."""
-    return self * self
-
-
-@method()
-def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Values kept inside [min, max]; the cotangent passes where they were not changed."""
-    low = self if min is None else where(self < min, min, self)
-    return low if max is None else where(low > max, max, low)
-
-
-@method()
-def type(self: Tensor, dtype: Any) -> Tensor:
-    """The same values in ``dtype``; the tensor itself when they already are."""
-    wanted = as_dtype(dtype)
-    return self if self.dtype == wanted else cast(self, dtype=wanted)

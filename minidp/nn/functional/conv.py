@@ -23,7 +23,7 @@ def conv2d(
     """
     if input.ndim == 3:
         image = conv2d(input.unsqueeze(0), weight, bias, stride, padding, dilation, groups)
-        return image.squeeze(0)  # type: ignore[no-any-return]
+        return image.squeeze(0)
     stride, dilation = pair(stride, "conv2d: stride"), pair(dilation, "conv2d: dilation")
     if min(*stride, *dilation) < 1:
         raise ShapeError(f"conv2d: stride={stride}, dilation={dilation}: expected at least 1")

@@ -18,7 +18,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         return result
     rows = input.reshape(math.prod(input.shape[:-1]), *input.shape[-1:])
     y: Tensor = linalg.linear(rows, weight, bias)
-    return y.reshape(*input.shape[:-1], y.shape[-1])  # type: ignore[no-any-return]
+    return y.reshape(*input.shape[:-1], y.shape[-1])
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -30,4 +30,4 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if low < 0 or high >= count or count <= 0:
         raise ValueError(f"one_hot: class values {low} to {high}; expected 0 to {count - 1}")
     classes = arange(count, device=tensor.device)
-    return (tensor.unsqueeze(-1) == classes).long()  # type: ignore[no-any-return]
+    return (tensor.unsqueeze(-1) == classes).long()

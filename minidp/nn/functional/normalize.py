@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from minidp.functions.layout import cat
 from minidp.mode import mode
 from minidp.ops import normalize as ops
 from minidp.ops.collective import all_reduce
 from minidp.ops.elementwise import full_like
-from minidp.ops.layout import cat
 from minidp.tensor import Tensor
 from minidp.types import float16
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from minidp.errors import DTypeError, GraphError, ShapeError
+from minidp.functions.linalg import matmul
 from minidp.mode import mode
 from minidp.op import OPS
-from minidp.ops.linalg import product
 from minidp.tensor import Tensor, method
 from minidp.types import category
 
@@ -72,6 +72,6 @@ def array_ufunc(self: Tensor, ufunc: Any, how: str, *inputs: Any, **options: Any
         values = [x.data if isinstance(x, Tensor) else x for x in inputs]
         return NotImplemented if isinstance(out[0], Tensor) else ufunc(*values, **options)
     if ufunc.__name__ == "matmul":
-        return product(*(x if isinstance(x, Tensor) else Tensor(x) for x in inputs))
+        return matmul(*(x if isinstance(x, Tensor) else Tensor(x) for x in inputs))
     name = UFUNCS.get(ufunc.__name__)
     return NotImplemented if name is None else OPS[name](*inputs)

@@ -1,0 +1,95 @@
+"""Element-wise ops."""
+
+import numpy as np
+
+from cases.table import Sample, away, normal, positive, row
+
+
+def pairs(a, b):
+    """Every pattern of broadcasting, for makers a and b of arrays."""
+
+    def make(rng):
+        shapes = [
+            ((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ()),
+            ((), (2, 3)), ((), ()), ((1, 1), (2, 3)), ((4, 1, 3), (2, 1)), ((0, 3), (3,)),
+            ((2, 0), (1, 1)), ((2, 3, 4, 5), (3, 1, 1)),
+        ]  # fmt: skip
+        found = [Sample([a(rng, *s), b(rng, *t)]) for s, t in shapes]
+        found.append(Sample([np.broadcast_to(a(rng, 3), (2, 3)), b(rng, 3, 2).T]))
+        return found
+
+    return make
+
+
+def singles(a):
+    def make(rng):
+        shapes = ((5,), (2, 3), (), (1,), (0,), (2, 0, 3), (2, 3, 4, 5))
+        return [Sample([a(rng, *s)]) for s in shapes]
+
+    return make
+
+
+row("add", "sub", "mul")(pairs(normal, normal))
+row("div")(pairs(normal, away))
+row("neg", "exp", "sin", "cos", "tanh", "sigmoid", "log1pexp")(singles(normal))
+row("log", "sqrt", "rsqrt")(singles(positive))
+row("relu", "abs")(singles(away))
+row("sign")(singles(away))
+
+
+def apart(rng, s, t):
+    """Two arrays, no element of which is near one it meets."""
+    return Sample([np.round(2 * normal(rng, *s)), np.round(2 * normal(rng, *t)) + 0.5])
+
+
+@row("maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge")
+def _compared(rng):
+    same = normal(rng, 2, 3)
+    shapes = (((2, 3), (2, 3)), ((2, 1), (3,)), ((), (3,)), ((), ()), ((0, 3), (3,)))
+    return [*(apart(rng, s, t) for s, t in shapes), Sample([same, same.copy()], smooth=False)]
+
+
+@row("isnan", "isfinite")
+def _special(rng):
+    return [Sample([np.array([1.0, np.nan, np.inf, -np.inf, 0.0])]), *singles(normal)(rng)]
+
+
+@row("pow")
+def _pow(rng):
+    return [
+        *pairs(positive, normal)(rng),
+        Sample([away(rng, 2, 3), 2.0]), Sample([normal(rng, 3), 3]), Sample([normal(rng, 3), 1]),
+        Sample([away(rng, 3), -2.0]), Sample([normal(rng, 3), 0]), Sample([2.5, normal(rng, 3)]),
+        Sample([np.array([-2.0, 0.0, 0.0]), np.array([2.0, 3.0, 0.0])], smooth=False),
+    ]  # fmt: skip
+
+
+@row("relu_input")
+def _relu_input(rng):
+    return [
+        Sample([normal(rng, *s), np.maximum(away(rng, *s), 0)])
+        for s in ((5,), (2, 3), (), (0,), (2, 3, 4, 5))
+    ]
+
+
+@row("where")
+def _where(rng):
+    mask = rng.random((2, 3)) < 0.5
+    return [
+        Sample([mask, normal(rng, 2, 3), normal(rng, 2, 3)]),
+        Sample([mask, normal(rng, 3), normal(rng, 2, 1)]),
+        Sample([mask[0], normal(rng, 2, 3), normal(rng)]),
+        Sample([np.array(True), normal(rng), normal(rng, 2)]),
+        Sample([mask, normal(rng, 2, 3), 0.0]), Sample([mask, 1.5, normal(rng, 3)]),
+        Sample([mask[:0], normal(rng, 0, 3), normal(rng, 3)]),
+    ]  # fmt: skip
+
+
+@row("cast")
+def _cast(rng):
+    return [Sample([normal(rng, *s)], {"dtype": np.dtype("float64")}) for s in ((2, 3), (), (0,))]
+
+
+@row("full_like")
+def _full_like(rng):
+    return [Sample([normal(rng, *s)], {"value": 1.5}) for s in ((2, 3), (), (0,))]

@@ -1,0 +1,65 @@
+"""Ops of layout."""
+
+import numpy as np
+
+from cases.elementwise import singles
+from cases.table import Sample, normal, row
+
+
+@row("reshape", wrong=(Sample([np.zeros((2, 3))], {"shape": (4,)}),))
+def _reshape(rng):
+    cases = (((2, 3), (6,)), ((6,), (3, 1, 2)), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0)))
+    return [*(Sample([normal(rng, *s)], {"shape": t}) for s, t in cases),
+            Sample([normal(rng, 3, 2).T], {"shape": (6,)})]  # fmt: skip
+
+
+@row("permute", wrong=(Sample([np.zeros((2, 3))], {"axes": (0,)}),))
+def _permute(rng):
+    cases = (((2, 3), (1, 0)), ((2, 3, 4), (2, 0, 1)), ((), ()), ((0, 2), (1, 0)))
+    return [Sample([normal(rng, *s)], {"axes": axes}) for s, axes in cases]
+
+
+@row("expand", wrong=(Sample([np.zeros((2, 3))], {"shape": (4, 3)}),))
+def _expand(rng):
+    cases = (((2, 1), (2, 3)), ((3,), (2, 3)), ((), (2, 2)), ((1, 3), (4, 2, 3)), ((1,), (0,)))
+    return [Sample([normal(rng, *s)], {"shape": t}) for s, t in cases]
+
+
+@row("concat", wrong=(Sample([np.zeros((2, 3)), np.zeros((2, 4))], {"dim": 0}),))
+def _concat(rng):
+    return [
+        Sample([normal(rng, 2, 3), normal(rng, 1, 3), normal(rng, 0, 3)], {"dim": 0}),
+        Sample([normal(rng, 2, 1), normal(rng, 2, 3)], {"dim": 1}),
+        Sample([normal(rng, 3)], {"dim": 0}),
+    ]
+
+
+@row("narrow")
+def _narrow(rng):
+    return [
+        Sample([normal(rng, 4, 3)], {"dim": 0, "start": 1, "length": 2}),
+        Sample([normal(rng, 2, 3, 2)], {"dim": 1, "start": 0, "length": 3}),
+        Sample([normal(rng, 4)], {"dim": 0, "start": 2, "length": 0}),
+    ]
+
+
+@row("embed", wrong=(Sample([np.zeros((2, 3))], {"shape": (4, 5), "dim": 0, "start": 1}),))
+def _embed(rng):
+    return [
+        Sample([normal(rng, 2, 3)], {"shape": (4, 3), "dim": 0, "start": 1}),
+        Sample([normal(rng, 2, 3)], {"shape": (2, 3), "dim": 1, "start": 0}),
+        Sample([normal(rng, 0)], {"shape": (4,), "dim": 0, "start": 2}),
+    ]
+
+
+row("copy")(singles(normal))
+
+
+@row("to_device")
+def _to_device(rng):
+    return [Sample([normal(rng, *s)], {"device": "cpu:0", "source": "cpu:0"}) for s in ((2, 3), ())]
+
+
+@row("all_reduce")
+def _all_reduce(rng):
+    return [Sample([normal(rng, *s)], {"name": "test"}) for s in ((2, 3), (), (0,))]

@@ -1,0 +1,68 @@
+"""Normalisation, softmax, dropout."""
+
+import numpy as np
+
+from cases.table import Sample, normal, positive, row
+
+
+@row("batch_norm")
+def _batch_norm(rng):
+    def of(shape, weight=True):
+        c = shape[1]
+        scale = [normal(rng, c), normal(rng, c)] if weight else [None, None]
+        arrays = [normal(rng, *shape), normal(rng, c), positive(rng, c), *scale]
+        return Sample(arrays, {"eps": 1e-5})
+
+    return [of((4, 3)), of((2, 3, 4)), of((2, 3, 4, 5), False), of((2, 1, 3, 1)), of((0, 3, 2, 2))]
+
+
+@row("softmax", "log_softmax", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
+def _softmax(rng):
+    cases = (((2, 3), 1), ((2, 3), 0), ((2, 3, 4), -1), ((2, 3, 4, 5), 1), ((5,), 0), ((3, 1), 1),
+             ((0, 3), 1), ((2, 0), 1))  # fmt: skip
+    large = Sample([np.array([[1000.0, 999.0], [-1000.0, -1001.0]])], {"dim": 1})
+    return [*(Sample([normal(rng, *s)], {"dim": d}) for s, d in cases), large]
+
+
+def labels(rng, shape, count):
+    """Class labels, about one in four ignored."""
+    found = rng.integers(0, count, shape)
+    return np.where(rng.random(shape) < 0.25, -100, found)
+
+
+LOGITS = ((4, 3), (1, 1), (2, 3, 4), (2, 3, 2, 2), (0, 3), (6, 5))
+
+
+UNEQUAL = Sample([np.zeros((2, 3, 4)), np.zeros((2, 5), int)], {"ignore_index": 0})
+FEWER = Sample([np.zeros((2, 3, 4)), np.zeros((2, 1), int)], {"ignore_index": 0})
+
+
+@row("cross_entropy", wrong=(UNEQUAL, FEWER))
+def _cross_entropy(rng):
+    return [
+        Sample([normal(rng, *s), labels(rng, (s[0], *s[2:]), s[1])], {"ignore_index": -100})
+        for s in LOGITS
+    ]
+
+
+@row("cross_entropy_input")
+def _cross_entropy_input(rng):
+    found = []
+    for s in LOGITS:
+        target = labels(rng, (s[0], *s[2:]), s[1])
+        arrays = [normal(rng, *target.shape), normal(rng, *s), target]
+        found.append(Sample(arrays, {"ignore_index": -100}))
+    return found
+
+
+@row("dropout")
+def _dropout(rng):
+    key = (2**40 + 3, 5, 7)
+    cases = (
+        ((4, 6), 0.5, 0, 0), ((4, 6), 0.25, 3, 1), ((3, 2, 3), 0.5, 2, 0), ((7,), 0.5, 0, None),
+        ((2, 3), 0.0, 0, 0), ((2, 3), 1.0, 0, 0), ((0, 3), 0.5, 0, 0), ((), 0.5, 0, None),
+    )  # fmt: skip
+    return [
+        Sample([normal(rng, *s)], {"p": p, "key": key, "row": r, "batch_dim": b})
+        for s, p, r, b in cases
+    ]
