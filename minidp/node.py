@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from minidp.types import DType, Shape
@@ -11,13 +12,23 @@ if TYPE_CHECKING:
     from minidp.record import Plan
     from minidp.tensor import Tensor
 
+Version = list[int]
+"""One number, shared by all views of a memory: the moment of its last change in place."""
+
+clock = itertools.count(1)
+"""Numbers the moments at which nodes are made and arrays change in place, in all threads."""
+
+RETAIN = "retain"
+"""The key, among a computed node's hooks, that says to keep its gradient in ``grad``."""
+
 
 class Node:
     """One application of an op, or a leaf (``op`` is None) that collects a gradient.
 
     ``parents`` are the nodes of the arguments (None where no gradient flows), ``saved`` what the
-    rules asked for, ``versions`` which of it must not have changed. ``slot`` says which output
-    of the only parent a node picks, for ops with several differentiable outputs.
+    rules asked for, ``versions`` of what must not have changed since ``moment``. Parents are older
+    than their children, so backward goes by falling moments. ``slot`` says which output of the
+    only parent a node picks, for ops with several differentiable outputs.
     """
 
     __slots__ = (
@@ -25,10 +36,11 @@ class Node:
         "constants",
         "dtype",
         "grad",
+        "hooks",
+        "moment",
         "op",
         "parents",
         "plan",
-        "retains",
         "saved",
         "shape",
         "slot",
@@ -37,20 +49,39 @@ class Node:
 
     op: Op | None
     plan: Plan
-    parents: tuple[Node | None, ...]
+    parents: tuple[Any, ...]
     constants: dict[str, Any]
     saved: tuple[Any, ...] | None
-    versions: list[Any]
+    grad: Tensor | None
+    hooks: dict[Any, Any] | None
+    slot: int | None
 
-    def __init__(self, shape: Shape, dtype: DType) -> None:
-        self.op = None
-        self.parents = ()
-        self.saved = ()
+    def __init__(
+        self, shape: Shape, dtype: DType, op: Op | None = None, plan: Any = None,
+        parents: tuple[Any, ...] = (), saved: tuple[Any, ...] = (),
+        versions: tuple[Version | None, ...] = (), constants: Any = None,
+    ) -> None:  # fmt: skip
         self.shape = shape
         self.dtype = dtype
-        self.grad: Tensor | None = None
-        self.slot: int | None = None
-        self.retains = False
+        self.op = op
+        self.plan = plan
+        self.parents = parents
+        self.saved = saved
+        self.versions = versions
+        self.constants = constants
+        self.moment = next(clock)
+        self.grad = self.hooks = self.slot = None
 
     def __repr__(self) -> str:
         return f"<{self.op.name if self.op else 'leaf'} -> {self.dtype}{list(self.shape)}>"
+
+
+class Handle:
+    """A registration, such as that of a hook: ``remove()`` ends it."""
+
+    def __init__(self, registry: dict[Any, Any], hook: Any) -> None:
+        self.registry = registry
+        registry[self] = hook
+
+    def remove(self) -> None:
+        self.registry.pop(self, None)

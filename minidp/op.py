@@ -26,10 +26,11 @@ import numpy as np
 from minidp import shapes
 from minidp.backend import CPU, Backend, backend_of_first
 from minidp.errors import DTypeError, ShapeError
-from minidp.mode import mode
+from minidp.mode import mode, quiet
 from minidp.node import Node
 from minidp.promotion import promoted
-from minidp.record import Plan, apply
+from minidp.record import Plan, apply, binary, unary
+from minidp.shapes import Term
 from minidp.types import Array, category
 
 Rule = Callable[..., Any]
@@ -53,17 +54,29 @@ class Op:
         self.several = len(self.differentiable) > 1 or self.line.outputs[0].variadic
         self._read_signature()
         self.rules = rules
-        self._plans: dict[int, Plan] = {}
+        self.plans: dict[int, Plan] = {}
         self._checked: set[Any] = set()
         self.valued = [i for i, t in enumerate(self.line.inputs) if t.kind not in ("i", "b")]
         self._integers = [i for i, t in enumerate(self.line.inputs) if t.kind == "i"]
         self.floats = any(term.kind == "f" for term in self.line.inputs)
         self._free = self.line.elementwise and check is None and not self._integers
+        self.bare = False
+        self.short = self._short(terms)
         for name, rule in rules.items():
             if name not in self.arguments:
                 raise TypeError(f"op {self.name}: a rule for {name!r}, which is no argument")
             for asked in self.asks(rule):
                 self.meaning(asked)
+
+    def _short(self, terms: tuple[Term, ...]) -> Callable[..., Any] | None:
+        """The short way to call the op, see ``minidp.record``, if it may have one.
+
+        It is taken once ``bare`` says that the CPU has no kernel for the op.
+        """
+        plain = self._free and not (self.constants or self.variadic or self.view or self.writes)
+        if not plain or self.optional or len(terms) != 1 or len(self.arguments) > 2:
+            return None
+        return unary(self) if len(self.arguments) == 1 else binary(self)
 
     def _read_signature(self) -> None:
         parameters = list(inspect.signature(self.body).parameters.values())[1:]
@@ -80,9 +93,12 @@ class Op:
         """The names a rule asks for, in order."""
         return list(inspect.signature(rule).parameters)
 
+    def argument(self, position: int) -> str:
+        """The name of an argument; variadic ones share theirs."""
+        return self.arguments[min(position, len(self.arguments) - 1)]
+
     def rule_of(self, position: int) -> Rule | None:
-        last = len(self.arguments) - 1
-        return self.rules.get(self.arguments[min(position, last)])
+        return self.rules.get(self.argument(position))
 
     def meaning(self, name: str) -> str | tuple[str, int]:
         """What a name in a rule stands for; a TypeError, at import, when for nothing."""
@@ -141,9 +157,9 @@ class Op:
         key = 1
         for parent in parents:
             key = 2 * key + (parent is not None)
-        found = self._plans.get(key)
+        found = self.plans.get(key)
         if found is None:
-            found = self._plans[key] = Plan(self, [parent is not None for parent in parents])
+            found = self.plans[key] = Plan(self, [parent is not None for parent in parents])
         return found
 
     def compute(self, arrays: list[Array], constants: dict[str, Any]) -> Any:
@@ -153,10 +169,9 @@ class Op:
             self._check(arrays, constants)
         arrays = promoted(self, arrays)
         try:
-            if mode.quiet:
+            if quiet.get():
                 return self._run(backend, arrays, constants)
-            with np.errstate(all="ignore"):
-                return self._run(backend, arrays, constants)
+            return mode.context.run(self._run, backend, arrays, constants)
         except ValueError as error:
             explained = self._explained(error, arrays)
             if explained is error:
@@ -171,6 +186,7 @@ class Op:
             if result is not NotImplemented:
                 return result
         if backend is CPU:
+            self.bare = kernel is None
             return self.body(np, *arrays, **constants)
         with backend.activate(backend.index_of(arrays)):
             return self.body(backend.xp, *arrays, **constants)

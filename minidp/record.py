@@ -1,47 +1,55 @@
 """From arrays to Tensors and back: what happens around an op's computation.
 
 ``apply`` unwraps the arguments, lets the op compute, and records a Node when a gradient may be
-asked for. A Plan, made once for each set of arguments that need one, says what to keep.
+asked for. A Plan, made once for each set of arguments that need one, says what to keep and how to
+call the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minidp.backend import backend_of
-from minidp.mode import mode
-from minidp.node import Node
-from minidp.tensor import Tensor
+from minidp.mode import mode, quiet
+from minidp.node import Node, Version
+from minidp.tensor import Tensor, wrap
 from minidp.types import Array
 
 if TYPE_CHECKING:
     from minidp.op import Op
 
 Rule = Callable[..., Any]
+Call = Callable[[Any, Any, Any, int], Any]
+Pick = Callable[[Any], tuple[Any, ...]]
 
 
 class Plan:
     """For one set of arguments that need a gradient: what to keep, and how to call the rules.
 
-    ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or
-    ``output_shape``; ``calls`` lists (argument, rule, sources), a source being an index into
-    what was kept, or the name ``g``, ``i`` or that of a constant.
+    ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or ``output_shape``.
+    ``calls`` lists (argument, call), where ``call(g, saved, constants, argument)`` gives the
+    argument's cotangent. ``pick`` takes what is kept from a tuple of all inputs, then outputs; it
+    is None when that is not all there is to keep.
     """
 
-    __slots__ = ("calls", "keep", "outputs")
+    __slots__ = ("calls", "keep", "pick")
+    pick: Any
 
     def __init__(self, op: Op, needed: list[bool]) -> None:
         self.keep: list[tuple[str, int]] = []
-        self.calls: list[tuple[int, Rule, tuple[int | str, ...]]] = []
+        self.calls: list[tuple[int, Call]] = []
         for position in range(len(needed)):
             rule = op.rule_of(position) if needed[position] else None
             if rule is not None:
-                sources = tuple(self._source(op, name) for name in op.asks(rule))
-                self.calls.append((position, rule, sources))
-        self.outputs = [position for kind, position in self.keep if kind == "output"]
+                sources = [self._source(op, name) for name in op.asks(rule)]
+                self.calls.append((position, _caller(rule, sources)))
+        whole = all(kind in ("input", "output") and p >= 0 for kind, p in self.keep)
+        places = [p + len(needed) * (kind == "output") for kind, p in self.keep]
+        self.pick = _picker(places) if whole else None
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -50,6 +58,35 @@ class Plan:
         if item not in self.keep:
             self.keep.append(item)
         return self.keep.index(item)
+
+
+def _caller(rule: Rule, sources: list[int | str]) -> Call:
+    """How to call ``rule``: a source is an index into what was kept, ``g``, ``i`` or a constant."""
+    match sources:
+        case ["g"]:
+            return lambda g, saved, constants, i: rule(g)
+        case ["g", int(a)]:
+            return lambda g, saved, constants, i: rule(g, saved[a])
+        case ["g", int(a), int(b)]:
+            return lambda g, saved, constants, i: rule(g, saved[a], saved[b])
+
+    def call(g: Any, saved: Any, constants: Any, i: int) -> Any:
+        return rule(*[
+            saved[s] if type(s) is int else g if s == "g" else i if s == "i" else constants[s]
+            for s in sources
+        ])  # fmt: skip
+
+    return call
+
+
+def _picker(places: list[int]) -> Pick:
+    """A function that gives the elements of a tuple at ``places``, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    if places:
+        (place,) = places
+        return lambda values: (values[place],)
+    return lambda values: ()
 
 
 def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
@@ -75,11 +112,13 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     if not met:
         return result
     several = isinstance(result, tuple)
-    tensors = [Tensor(y) for y in (result if several else (result,))]
+    tensors = [wrap(y) for y in (result if several else (result,))]
     if op.view and sources[0] is not None:
         _share_versions(sources[0], tensors)
     if tracked and op.rules and mode.grad:
         _record(op, arrays, sources, constants, tensors)
+    if mode.watch is not None:
+        mode.watch.forward(op, tensors)
     return tuple(tensors) if several else tensors[0]
 
 
@@ -101,23 +140,20 @@ def _record(
     main = tensors[op.differentiable[0]].data
     if not plan.calls or main.dtype.kind != "f":
         return
-    node = Node(main.shape, main.dtype)
-    node.op, node.plan, node.parents, node.constants = op, plan, parents, constants
     saved: list[Any] = []
-    versions: list[Any] = []
+    versions: list[Version | None] = []
     for kind, position in plan.keep:
+        source = None
         if kind == "input" and position >= 0:
             saved.append(arrays[position])
             source = sources[position]
-            if source is not None:
-                versions += (source.version, source.version[0], op.arguments[position])
         elif kind == "output":
             saved.append(tensors[position].data)
-            version = tensors[position].version
-            versions += (version, version[0], op.outputs[position])
+            source = tensors[position]
         else:
             saved.append(_shape_or_all(kind, position, arrays, tensors))
-    node.saved, node.versions = tuple(saved), versions
+        versions.append(None if source is None else source.version)
+    node = Node(main.shape, main.dtype, op, plan, parents, tuple(saved), tuple(versions), constants)
     for i in op.differentiable if not op.several else range(len(tensors)):
         tensors[i].node = pick(node, tensors[i], i) if op.several else node
 
@@ -141,6 +177,61 @@ def _share_versions(source: Tensor, tensors: list[Tensor]) -> None:
 
 def pick(node: Node, tensor: Tensor, slot: int) -> Node:
     """The node of one output of several: it hands its cotangent on into a slot."""
-    result = Node(tensor.shape, tensor.dtype)
-    result.op, result.parents, result.slot, result.constants = node.op, (node,), slot, {}
+    result = Node(tensor.shape, tensor.dtype, node.op, None, (node,))
+    result.slot = slot
     return result
+
+
+# The short way: one or two arrays of the CPU that need no check, no conversion and no kernel
+
+
+def unary(op: Op) -> Callable[[Any], Any]:
+    """``op`` as a function of one Tensor, less what need not be asked for a plain one."""
+    body, plans = op.body, op.plans
+
+    def call(x: Any, *surplus: Any) -> Any:
+        if surplus or not (op.bare and type(x) is Tensor and type(x.data) is np.ndarray
+                and x.data.dtype.kind == "f" and mode.watch is None):  # fmt: skip
+            return op(x, *surplus)
+        array, parent = x.data, x.node
+        y = wrap(body(np, array) if quiet.get() else mode.context.run(body, np, array))
+        if parent is not None and op.rules and mode.grad:
+            plan = plans.get(3) or op.plan((parent,))
+            saved, versions = plan.pick((array, y.data)), plan.pick((x.version, y.version))
+            y.node = Node(array.shape, array.dtype, op, plan, (parent,), saved, versions)
+        return y
+
+    return call
+
+
+def binary(op: Op) -> Callable[[Any, Any], Any]:
+    """``op`` as a function of a Tensor and a Tensor or number, likewise."""
+    body, plans = op.body, op.plans
+
+    def call(a: Any, b: Any, *surplus: Any) -> Any:
+        left = right = p = q = None
+        x, z = a, b
+        if type(a) is Tensor:
+            x, left, p = a.data, a.node, a.version
+        if type(b) is Tensor:
+            z, right, q = b.data, b.node, b.version
+        first, second = type(x), type(z)
+        if first is np.ndarray and x.dtype.kind == "f":
+            fits = (second is np.ndarray and z.dtype is x.dtype) or second is float
+        else:
+            fits = first is float and second is np.ndarray and z.dtype.kind == "f"
+        if surplus or not (fits and op.bare and mode.watch is None):
+            return op(a, b, *surplus)
+        try:
+            y = wrap(body(np, x, z) if quiet.get() else mode.context.run(body, np, x, z))
+        except ValueError:
+            return op(a, b)  # which says what does not fit
+        if (left is not None or right is not None) and op.rules and mode.grad:
+            plan = plans.get(4 + 2 * (left is not None) + (right is not None))
+            plan = plan or op.plan((left, right))
+            data = y.data
+            saved, versions = plan.pick((x, z, data)), plan.pick((p, q, y.version))
+            y.node = Node(data.shape, data.dtype, op, plan, (left, right), saved, versions)
+        return y
+
+    return call

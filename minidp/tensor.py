@@ -16,8 +16,8 @@ from minidp.backend import backend_of
 from minidp.device import Device
 from minidp.errors import DTypeError, GraphError
 from minidp.mode import mode
-from minidp.node import Node
-from minidp.placement import as_array, place
+from minidp.node import RETAIN, Handle, Node, clock
+from minidp.placement import as_array
 from minidp.types import Array, DType, Shape, category
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,7 +111,15 @@ class Tensor:
         """Keep the gradient of this computed tensor in ``.grad`` too."""
         if self.node is None:
             raise GraphError("retain_grad() on a tensor that requires no gradient")
-        self.node.retains = True
+        self.node.hooks = {**(self.node.hooks or {}), RETAIN: None}
+
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> Handle:
+        """Call ``hook(gradient)`` when the gradient of this tensor is whole, before it goes on or
+        into ``.grad``; what it returns, unless None, replaces it. ``remove()`` ends that."""
+        if self.node is None:
+            raise GraphError("register_hook() on a tensor that requires no gradient")
+        self.node.hooks = {} if self.node.hooks is None else self.node.hooks
+        return Handle(self.node.hooks, hook)
 
     def detach(self) -> Tensor:
         """The same values, outside the graph (shared memory)."""
@@ -155,28 +163,16 @@ class Tensor:
     def is_contiguous(self) -> bool:
         return bool(self.data.flags["C_CONTIGUOUS"])
 
-    def zero_(self) -> Tensor:
-        return self.fill_(0)
-
-    def fill_(self, value: float) -> Tensor:
-        """Set every element; in place, not recorded."""
-        self._writable("fill_")
-        self.data[...] = value
-        return self
-
-    def copy_(self, source: Any) -> Tensor:
-        """Take over the values of ``source`` (broadcast, cast, from any device); in place."""
-        self._writable("copy_")
-        array = source.data if isinstance(source, Tensor) else source
-        self.data[...] = place(array, self.device) if hasattr(array, "dtype") else array
-        return self
-
     def _writable(self, what: str) -> None:
         """Refuse to change what a recorded graph still needs; else count the change."""
         if mode.grad and self.node is not None:
             kind = "a leaf that requires a gradient" if self.is_leaf else "a recorded tensor"
             raise GraphError(f"{what} would change {kind} in place; use no_grad() or detach()")
-        self.version[0] += 1
+        self.changed()
+
+    def changed(self) -> None:
+        """Note that the array was changed in place: graphs that kept it are no longer valid."""
+        self.version[0] = next(clock)
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -256,6 +252,18 @@ class Tensor:
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
 
+def wrap(data: Array) -> Tensor:
+    """``Tensor(data)`` of what an op computed; a third of the time."""
+    tensor = _new(Tensor)
+    tensor.data = data if type(data) is np.ndarray else Tensor(data).data
+    tensor.node = None
+    tensor.version = [0]
+    return tensor
+
+
+_new = object.__new__
+
+
 def method(*names: str) -> Callable[[F], F]:
     """Make a function a method of Tensor, under its own name or under ``names``."""
 
@@ -273,6 +281,9 @@ def _bound(function: Any) -> Any:
     """A plain function that Python binds to ``self``; an op is wrapped in one."""
     if not hasattr(function, "body"):
         return function
+
+    if function.short is not None:
+        return function.short
 
     def call(self: Tensor, *args: Any, **constants: Any) -> Any:
         return function(self, *args, **constants)

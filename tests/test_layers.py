@@ -12,8 +12,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     ("types", "errors", "shapes"),
     ("mode", "backend", "device"),
-    ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "autograd",
-     "create", "random", "printing", "graph"),
+    ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
+     "backward", "autograd", "create", "random", "printing", "graph"),
     ("ops",),
     ("functions",),
     ("nn", "optim", "data"),
@@ -22,7 +22,7 @@ LAYERS = [
 ]  # fmt: skip
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 APART = ("nn", "optim", "data")
-CORE = ("tensor", "node", "autograd", "op", "record", "promotion", "shapes", "graph",
+CORE = ("tensor", "node", "backward", "autograd", "op", "record", "promotion", "shapes", "graph",
         "parallel/scheduler", "parallel/bucket", "parallel/communicator")  # fmt: skip
 
 

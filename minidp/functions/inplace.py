@@ -14,6 +14,7 @@ from minidp.errors import DTypeError, GraphError, ShapeError
 from minidp.functions.linalg import matmul
 from minidp.mode import mode
 from minidp.op import OPS
+from minidp.placement import place
 from minidp.tensor import Tensor, method
 from minidp.types import category
 
@@ -39,7 +40,7 @@ def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
     if category(result.dtype) > category(self.dtype):
         raise DTypeError(f"{name}: a result of {result.dtype} does not fit into {self.dtype}")
     self.data[...] = result.data
-    self.version[0] += 1
+    self.changed()
     if mode.grad and result.node is not None:
         self.node = result.node
     return self
@@ -59,6 +60,26 @@ def _in_place(name: str) -> Callable[..., Tensor]:
 
 for _name, _sign in (("add", "iadd"), ("sub", "isub"), ("mul", "imul"), ("div", "itruediv")):
     method(f"__{_sign}__", f"{_name}_")(_in_place(_name))
+
+
+@method()
+def zero_(self: Tensor) -> Tensor:
+    return fill_(self, 0)
+
+
+@method()
+def fill_(self: Tensor, value: float) -> Tensor:
+    self._writable("fill_")
+    self.data[...] = value
+    return self
+
+
+@method()
+def copy_(self: Tensor, source: Any) -> Tensor:
+    self._writable("copy_")
+    array = source.data if isinstance(source, Tensor) else source
+    self.data[...] = place(array, self.device) if hasattr(array, "dtype") else array
+    return self
 
 
 @method("__array_ufunc__")

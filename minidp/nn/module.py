@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from minidp.autograd import no_grad
+from minidp.mode import mode
 from minidp.nn import state
 from minidp.parameter import Buffer, Parameter, Shared
 from minidp.tensor import Tensor
@@ -37,7 +38,11 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        output = self.forward(*args, **kwargs)
+        mode.modules.append(self)
+        try:
+            output = self.forward(*args, **kwargs)
+        finally:
+            mode.modules.pop()
         for hook in list(self._forward_hooks.values()):
             changed = hook(self, args, output)
             output = output if changed is None else changed
@@ -281,7 +286,7 @@ def _replace(tensor: Tensor, moved: Tensor) -> None:
     if moved.data is tensor.data:
         return
     tensor.data = moved.data
-    tensor.version[0] += 1
+    tensor.changed()
     if tensor.node is not None:
         tensor.node.dtype = moved.dtype
         if tensor.node.grad is not None:

@@ -110,7 +110,7 @@ class Optimizer:
         grad = parameter.grad.data.astype(parameter.dtype, copy=False)
         arrays = self._arrays(parameter, group)
         self.update(parameter.data, grad, arrays, group, self.steps_taken(parameter))
-        parameter.version[0] += 1
+        parameter.changed()
         self.advance(parameter, arrays)
 
     def _arrays(self, parameter: Tensor, group: Group) -> dict[str, Array]:

@@ -14,13 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import numpy as np
-
 from minidp.backend import get_backend
 from minidp.backend.cpu import blas_threads, keep_freed_memory
 from minidp.device import Device, device_list
 from minidp.errors import DeviceError, ReplicaError
-from minidp.mode import mode, switched
+from minidp.mode import mode, quietly, switched
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.host import HostCommunicator
@@ -121,8 +119,8 @@ def _program(
         link = communicator(rank, exchange, places, store)
         world, failed = World(rank, places, link, exchange, store, random), True
         try:
-            with switched(**modes, replica=world, quiet=True), np.errstate(all="ignore"):
-                result = program(world, *args)
+            with switched(**modes, replica=world):
+                result = quietly(program, world, *args)
             failed = False
             return result
         finally:

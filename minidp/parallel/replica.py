@@ -260,7 +260,7 @@ class World:
             views = bucket.views(place(update.reduced, bucket.home))
             for p, view, used in zip(bucket.parameters, views, update.used, strict=True):
                 p.grad = Tensor(view) if used else None
-                p.version[0] += 1
+                p.changed()
 
     def _finish(self, updates: Sequence[BucketUpdate]) -> None:
         for update in updates:

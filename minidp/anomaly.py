@@ -1,0 +1,97 @@
+"""Where the first NaN came from: the op, the modules it ran in, and the line of the program.
+
+While ``detect_anomaly`` is on, every recorded op remembers its place. When backward meets a NaN it
+raises an error that names it: a NaN of the forward pass by the first op that gave one, a NaN that
+appears in a derivative by the op whose rule gave it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from minidp.backend import backend_of
+from minidp.errors import GraphError
+from minidp.mode import mode, switched
+from minidp.node import Node
+from minidp.tensor import Tensor
+
+if TYPE_CHECKING:
+    from minidp.op import Op
+
+PACKAGE = str(Path(__file__).parent)
+
+
+class Watch:
+    """Told of every op, forward and backward, in one thread."""
+
+    def __init__(self) -> None:
+        self.places: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+        self.first: tuple[str, str] | None = None
+
+    def forward(self, op: Op, tensors: list[Tensor]) -> None:
+        """An op has run: remember where, and whether it was the first that gave a NaN."""
+        place = _place()
+        for tensor in tensors:
+            if tensor.node is not None:
+                self.places[tensor.node] = place
+                for parent in tensor.node.parents if tensor.node.slot is not None else ():
+                    if parent is not None:
+                        self.places[parent] = place
+        if self.first is None and any(_has_nan(tensor.data) for tensor in tensors):
+            self.first = op.name, place
+
+    def start(self, outputs: Sequence[Tensor]) -> None:
+        """Backward begins: raise when what it begins with is NaN already."""
+        if any(_has_nan(output.data) for output in outputs):
+            name, place = self.first or ("an op", "before detect_anomaly was on")
+            raise GraphError(f"backward: the value is NaN; {name} gave the first NaN, {place}")
+        self.first = None
+
+    def backward(self, node: Node, position: int, cotangent: Any) -> None:
+        """A rule has run: raise when it gave a NaN."""
+        if _has_nan(cotangent.data if isinstance(cotangent, Tensor) else cotangent):
+            assert node.op is not None
+            argument = node.op.argument(position)
+            place = self.places.get(node, "before detect_anomaly was on")
+            raise GraphError(f"backward: the cotangent of {argument!r} of {node!r} is NaN; "
+                             f"that op ran {place}")  # fmt: skip
+
+
+def detect_anomaly(enabled: bool = True) -> AbstractContextManager[None]:
+    """Name the op, module and line of the first NaN, in this thread, for a ``with`` block.
+
+    Every op is checked, so it is slow: for looking, not for training.
+    """
+    return switched(watch=Watch() if enabled else None)
+
+
+def set_detect_anomaly(enabled: bool) -> None:
+    """The same from now on."""
+    mode.watch = Watch() if enabled else None
+
+
+def _has_nan(array: Any) -> bool:
+    if array.dtype.kind != "f":
+        return False
+    return bool(backend_of(array).xp.isnan(array).any())
+
+
+def _place() -> str:
+    """The running modules by their path, and the nearest line outside minidp."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame = frame.f_back
+    line = f"at {frame.f_code.co_filename}:{frame.f_lineno}"
+    return f"in {_path()}, {line}" if mode.modules else line
+
+
+def _path() -> str:
+    """The module that runs, as the outermost names it: ``Net.layers.0 (Linear)``."""
+    outer, inner = mode.modules[0], mode.modules[-1]
+    path = next((name for name, module in outer.named_modules() if module is inner), "")
+    return f"{type(outer).__name__}{'.' * bool(path)}{path} ({type(inner).__name__})"

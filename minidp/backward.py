@@ -1,0 +1,203 @@
+"""One backward: walk the nodes from the outputs back, without recursion.
+
+Nodes are older than what was computed from them, so they are met from the youngest to the oldest:
+when a node's turn comes, all its cotangents have arrived. Rules run on arrays; with
+``create_graph`` they run on Tensors and are themselves recorded.
+Source: Speelpenning 1980.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+from minidp.errors import GraphError, ShapeError
+from minidp.mode import mode, quietly, switched
+from minidp.node import RETAIN, Node, Version
+from minidp.op import OPS
+from minidp.record import pick
+from minidp.tensor import Tensor
+from minidp.types import Shape
+
+Cotangents = dict[Node, Any]
+_moment = attrgetter("moment")
+
+
+def run(
+    outputs: Sequence[Tensor], seeds: Sequence[Any], wanted: Cotangents | None,
+    retain_graph: bool | None, create_graph: bool,
+) -> None:  # fmt: skip
+    """Walk back from ``outputs``; leave cotangents in ``wanted``, or in the leaves' grad."""
+    keep = create_graph if retain_graph is None else retain_graph
+    roots = [output.node for output in outputs if output.node is not None]
+    if len(roots) < len(outputs):
+        raise GraphError(
+            "backward: the tensor requires no gradient: nothing it was computed from does, "
+            "or it was computed under no_grad()"
+        )
+    if mode.watch is not None:
+        mode.watch.start(outputs)
+    nodes = _collected(roots)
+    walk = Walk(wanted, keep, create_graph)
+    for root, seed in zip(roots, seeds, strict=True):
+        seed = seed if create_graph else seed.data
+        present = walk.pending.get(root)
+        walk.pending[root] = OPS["copy"](seed) if present is None else present + seed
+    with switched(grad=create_graph):
+        quietly(walk.along, nodes)
+
+
+def _collected(roots: list[Node]) -> list[Node]:
+    """All nodes that the roots depend on, the youngest first.
+
+    A GraphError when one was freed, or when what it kept has changed.
+    """
+    found: dict[Node, None] = dict.fromkeys(roots)
+    stack = list(found)
+    while stack:
+        node = stack.pop()
+        if node.saved is None:
+            _raise_freed(node)
+        for version in node.versions:
+            if version is not None and version[0] > node.moment:
+                _raise_changed(node, version)
+        for parent in node.parents:
+            if parent is not None and parent not in found:
+                found[parent] = None
+                stack.append(parent)
+    return sorted(found, key=_moment, reverse=True)
+
+
+def _raise_freed(node: Node) -> None:
+    raise GraphError(
+        f"backward: the graph was freed by an earlier backward; the first freed op is {node!r}. "
+        "Compute the loss again, or call the earlier backward with retain_graph=True"
+    )
+
+
+def _raise_changed(node: Node, version: Version) -> None:
+    assert node.op is not None
+    kind, position = node.plan.keep[node.versions.index(version)]
+    name = (node.op.arguments if kind == "input" else node.op.outputs)[position]
+    raise GraphError(
+        f"backward: {name!r} of {node!r} was changed in place after the op had kept it. "
+        "Change a clone(), or change it after backward"
+    )
+
+
+class Walk:
+    """The cotangents that have arrived, and what to do with them.
+
+    ``borrowed`` are the leaves whose cotangent lies in memory that is not theirs alone.
+    """
+
+    def __init__(self, wanted: Cotangents | None, keep: bool, create_graph: bool) -> None:
+        self.wanted, self.keep, self.create_graph = wanted, keep, create_graph
+        self.pending: Cotangents = {}
+        self.borrowed: dict[Node, None] = {}
+        self.watch = mode.watch
+
+    def along(self, nodes: list[Node]) -> None:
+        """Give every node its whole cotangent, and its parents theirs."""
+        for node in nodes:
+            g = self.pending.pop(node, None)
+            if g is not None:
+                if node.op is None or node.hooks is not None or self.wanted is not None:
+                    g = self.deliver(node, g)
+                if node.slot is not None:
+                    slots = self.pending.setdefault(node.parents[0], {})
+                    slots[node.slot] = slots[node.slot] + g if node.slot in slots else g
+                elif node.op is not None:
+                    self.call_rules(node, g)
+            if not self.keep and node.saved:
+                node.saved = None
+
+    def call_rules(self, node: Node, g: Any) -> None:
+        saved = node.saved if not self.create_graph else _as_tensors(node)
+        pending = self.pending
+        for position, call in node.plan.calls:
+            cotangent = call(g, saved, node.constants, position)
+            if cotangent is not None:
+                if self.watch is not None:
+                    self.watch.backward(node, position, cotangent)
+                parent: Any = node.parents[position]
+                if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
+                    cotangent = _fitted(node, parent, cotangent)
+                present = pending.get(parent)
+                pending[parent] = cotangent if present is None else present + cotangent
+                if parent.op is None:
+                    self.note_owner(parent, cotangent, present is None, g)
+
+    def note_owner(self, leaf: Node, cotangent: Any, first: bool, g: Any) -> None:
+        """Whether what waits at a leaf lies in memory that is a rule's argument ``g`` or a view."""
+        array = cotangent.data if isinstance(cotangent, Tensor) else cotangent
+        if first and (cotangent is g or array.base is not None):
+            self.borrowed[leaf] = None
+        else:
+            self.borrowed.pop(leaf, None)
+
+    def deliver(self, node: Node, g: Any) -> Any:
+        """Show a whole cotangent to the node's hooks, and give a copy to who wants it."""
+        hooks = node.hooks or {}
+        for hook in [hook for hook in hooks.values() if hook is not None]:
+            changed = hook(g if isinstance(g, Tensor) else Tensor(g))
+            if changed is not None:
+                g = changed if isinstance(g, Tensor) else changed.data
+        own = node.op is None and node not in self.borrowed
+        if self.wanted is not None:
+            if node in self.wanted:
+                self.wanted[node] = g if own else OPS["copy"](g)
+        elif node.op is None or RETAIN in hooks:
+            g = g if own else OPS["copy"](g)
+            tensor = g if isinstance(g, Tensor) else Tensor(g)
+            node.grad = tensor if node.grad is None else node.grad + tensor
+        return g
+
+
+def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:
+    """The cotangent in its argument's shape and dtype."""
+    if cotangent.shape != parent.shape:
+        cotangent = _unbroadcast(node, cotangent, parent.shape)
+    if cotangent.dtype != parent.dtype:
+        cotangent = OPS["cast"](cotangent, dtype=parent.dtype)
+    return cotangent
+
+
+def _unbroadcast(node: Node, cotangent: Any, shape: Shape) -> Any:
+    """Sum over the axes along which an argument of ``shape`` was broadcast."""
+    extra = len(cotangent.shape) - len(shape)
+    given = cotangent.shape[max(extra, 0) :]
+    if extra < 0 or any(n not in (1, m) for n, m in zip(shape, given, strict=True)):
+        raise ShapeError(
+            f"{node.op.name if node.op else 'leaf'}: a rule gave a cotangent of shape "
+            f"{cotangent.shape} for an argument of shape {shape}"
+        )
+    axes = (*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 != given[i]))
+    result = OPS["sum"](cotangent, dim=axes, keepdim=False) if axes else cotangent
+    return OPS["reshape"](result, shape=shape)
+
+
+def _as_tensors(node: Node) -> list[Any]:
+    """What a node kept, as Tensors tied to the graph again, for rules that are recorded."""
+    assert node.op is not None and node.saved is not None
+    result = []
+    for (kind, position), value in zip(node.plan.keep, node.saved, strict=True):
+        if kind == "input" and position < 0:
+            value = [_tied(v, p) for v, p in zip(value, node.parents, strict=True)]
+        elif kind == "input":
+            value = _tied(value, node.parents[position])
+        elif kind == "output":
+            value = _tied(value, node if position in node.op.differentiable else None)
+            if node.op.several and isinstance(value, Tensor):
+                value.node = pick(node, value, position)
+        result.append(value)
+    return result
+
+
+def _tied(value: Any, node: Node | None) -> Any:
+    if node is None:
+        return value
+    tensor = Tensor(value)
+    tensor.node = node
+    return tensor
