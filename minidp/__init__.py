@@ -8,54 +8,50 @@ tensor([2., 4., 6.])
 """
 
 import importlib
+from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from minidp import functions
-from minidp.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
-from minidp.create import (
-    arange,
-    as_tensor,
-    empty,
-    eye,
-    from_numpy,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    rand,
-    rand_like,
-    randint,
-    randn,
-    randn_like,
-    randperm,
-    tensor,
-    zeros,
-    zeros_like,
+from numpy import finfo, iinfo
+
+from minidp import create, draw, functions
+from minidp.autograd import (
+    enable_grad,
+    grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
 )
+from minidp.create import *
 from minidp.device import Device, device, device_list
+from minidp.draw import *
 from minidp.functions import *  # also gives Tensor its methods
+from minidp.functions.order import mode as mode  # not the module of that name
 from minidp.io.checkpoint import load, save
 from minidp.mode import get_default_dtype, set_default_dtype
 from minidp.op import op
-from minidp.ops.softmax import log_softmax, softmax
 from minidp.parameter import Buffer, Parameter
 from minidp.random import Generator, default_generator, manual_seed
 from minidp.tensor import Tensor
 from minidp.types import bool_ as bool
 from minidp.types import float16, float32, float64, int8, int16, int32, int64, uint8
+from minidp.types import float16 as half
 from minidp.types import float32 as float
 from minidp.types import float64 as double
+from minidp.types import int16 as short
+from minidp.types import int32 as int
 from minidp.types import int64 as long
 
 if TYPE_CHECKING:
-    from minidp import cuda, data, nn, optim
+    from minidp import cuda, data, linalg, nn, optim
+    from minidp.captured import capture as capture
     from minidp.parallel.launch import launch as launch
     from minidp.parallel.replica import World
     from minidp.parallel.scheduler import Scheduler
 
-LATER = {"cuda": "", "data": "", "nn": "", "optim": "",
-         "Scheduler": "parallel", "World": "parallel", "launch": "parallel"}  # fmt: skip
+LATER = {"cuda": "", "data": "", "linalg": "", "nn": "", "optim": "",
+         "Scheduler": "parallel", "World": "parallel", "capture": "captured",
+         "launch": "parallel"}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""
 
 
@@ -70,13 +66,11 @@ def __getattr__(name: str) -> Any:
 __version__ = "0.1.0"
 
 __all__ = [
-    *functions.__all__,
-    "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "arange",
-    "as_tensor", "bool", "cuda", "data", "default_generator", "device", "device_list",
-    "double", "empty", "enable_grad", "eye", "float", "float16", "float32", "float64",
-    "from_numpy", "full", "full_like", "get_default_dtype", "grad", "int16", "int32", "int64",
-    "int8", "is_grad_enabled", "launch", "linspace", "load", "log_softmax", "long",
-    "manual_seed", "nn", "no_grad", "ones", "ones_like", "op", "optim", "rand",
-    "rand_like", "randint", "randn", "randn_like", "randperm", "save", "set_default_dtype",
-    "set_grad_enabled", "softmax", "tensor", "uint8", "zeros", "zeros_like",
+    *create.__all__, *draw.__all__, *functions.__all__,
+    "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "bool",
+    "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
+    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype", "grad",
+    "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled", "launch", "linalg",
+    "load", "long", "manual_seed", "mode", "nn", "no_grad", "op", "optim", "save",
+    "set_default_dtype", "set_grad_enabled", "uint8",
 ]  # fmt: skip

@@ -7,10 +7,8 @@ appears in a derivative by the op whose rule gave it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -19,22 +17,25 @@ from minidp.errors import GraphError
 from minidp.mode import mode, switched
 from minidp.node import Node
 from minidp.tensor import Tensor
+from minidp.types import Array
+from minidp.watch import Watch, line_outside
 
 if TYPE_CHECKING:
     from minidp.op import Op
 
-PACKAGE = str(Path(__file__).parent)
 
-
-class Watch:
-    """Told of every op, forward and backward, in one thread."""
+class Anomalies(Watch):
+    """Remembers where every recorded op ran, and raises at the first NaN."""
 
     def __init__(self) -> None:
         self.places: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
         self.first: tuple[str, str] | None = None
 
-    def forward(self, op: Op, tensors: list[Tensor]) -> None:
-        """An op has run: remember where, and whether it was the first that gave a NaN."""
+    def ran(
+        self, op: Op, inputs: Sequence[Any], constants: dict[str, Any], results: Sequence[Array],
+        tensors: Sequence[Tensor],
+    ) -> None:  # fmt: skip
+        """Remember where the op ran, and whether it was the first that gave a NaN."""
         place = _place()
         for tensor in tensors:
             if tensor.node is not None:
@@ -42,18 +43,18 @@ class Watch:
                 for parent in tensor.node.parents if tensor.node.slot is not None else ():
                     if parent is not None:
                         self.places[parent] = place
-        if self.first is None and any(_has_nan(tensor.data) for tensor in tensors):
+        if self.first is None and any(_has_nan(y) for y in results):
             self.first = op.name, place
 
-    def start(self, outputs: Sequence[Tensor]) -> None:
-        """Backward begins: raise when what it begins with is NaN already."""
+    def begins(self, outputs: Sequence[Tensor]) -> None:
+        """Raise when what backward begins with is NaN already."""
         if any(_has_nan(output.data) for output in outputs):
             name, place = self.first or ("an op", "before detect_anomaly was on")
             raise GraphError(f"backward: the value is NaN; {name} gave the first NaN, {place}")
         self.first = None
 
-    def backward(self, node: Node, position: int, cotangent: Any) -> None:
-        """A rule has run: raise when it gave a NaN."""
+    def gave(self, node: Node, position: int, cotangent: Any) -> None:
+        """Raise when the cotangent is NaN."""
         if _has_nan(cotangent.data if isinstance(cotangent, Tensor) else cotangent):
             assert node.op is not None
             argument = node.op.argument(position)
@@ -67,12 +68,12 @@ def detect_anomaly(enabled: bool = True) -> AbstractContextManager[None]:
 
     Every op is checked, so it is slow: for looking, not for training.
     """
-    return switched(watch=Watch() if enabled else None)
+    return switched(watch=Anomalies() if enabled else None)
 
 
 def set_detect_anomaly(enabled: bool) -> None:
     """The same from now on."""
-    mode.watch = Watch() if enabled else None
+    mode.watch = Anomalies() if enabled else None
 
 
 def _has_nan(array: Any) -> bool:
@@ -83,11 +84,7 @@ def _has_nan(array: Any) -> bool:
 
 def _place() -> str:
     """The running modules by their path, and the nearest line outside minidp."""
-    frame = sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
-        frame = frame.f_back
-    line = f"at {frame.f_code.co_filename}:{frame.f_lineno}"
-    return f"in {_path()}, {line}" if mode.modules else line
+    return f"in {_path()}, {line_outside()}" if mode.modules else line_outside()
 
 
 def _path() -> str:

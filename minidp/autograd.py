@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -40,7 +40,12 @@ def grad(
     outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
     retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """The gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``."""
+    """The gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
+
+    >>> x = dp.tensor(3.0, requires_grad=True)
+    >>> dp.grad(x ** 2, x)
+    (tensor(6.),)
+    """
     ends = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     starts = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given = grad_outputs if isinstance(grad_outputs, (list, tuple)) else [grad_outputs] * len(ends)
@@ -59,14 +64,30 @@ def grad(
     return tuple(g if g is None or isinstance(g, Tensor) else Tensor(g) for g in results)
 
 
-def no_grad() -> AbstractContextManager[None]:
-    """Do not record, in this thread, for the length of a ``with`` block."""
-    return switched(grad=False)
+Tensor.grad_fn = property(  # type: ignore[attr-defined]
+    lambda self: None if self.is_leaf else self.fresh().node, doc="The node that computed it.")
 
 
-def enable_grad() -> AbstractContextManager[None]:
+def no_grad(function: Callable[..., Any] | None = None) -> Any:
+    """Do not record, in this thread, for the length of a ``with`` block; or of ``function``.
+
+    >>> x = dp.ones(2, requires_grad=True)
+    >>> with dp.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+    return switched(grad=False) if function is None else switched(grad=False)(function)
+
+
+def inference_mode(mode: bool | Callable[..., Any] = True) -> Any:
+    """``no_grad`` under its stricter name: what is made in it may be used like any other tensor."""
+    return no_grad(mode) if callable(mode) else switched(grad=not mode)
+
+
+def enable_grad(function: Callable[..., Any] | None = None) -> Any:
     """Record again inside ``no_grad()``."""
-    return switched(grad=True)
+    return switched(grad=True) if function is None else switched(grad=True)(function)
 
 
 def set_grad_enabled(enabled: bool) -> AbstractContextManager[None]:
@@ -75,6 +96,7 @@ def set_grad_enabled(enabled: bool) -> AbstractContextManager[None]:
 
 
 def is_grad_enabled() -> bool:
+    """Whether this thread records what is computed."""
     return mode.grad
 
 

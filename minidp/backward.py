@@ -30,18 +30,20 @@ def run(
 ) -> None:  # fmt: skip
     """Walk back from ``outputs``; leave cotangents in ``wanted``, or in the leaves' grad."""
     keep = create_graph if retain_graph is None else retain_graph
-    roots = [output.node for output in outputs if output.node is not None]
+    found = [output.fresh().node for output in outputs]
+    roots = [root for root in found if root is not None]
     if len(roots) < len(outputs):
         raise GraphError(
             "backward: the tensor requires no gradient: nothing it was computed from does, "
             "or it was computed under no_grad()"
         )
     if mode.watch is not None:
-        mode.watch.start(outputs)
+        mode.watch.begins(outputs)
     nodes = _collected(roots)
-    walk = Walk(wanted, keep, create_graph)
+    tensors = create_graph or (mode.watch is not None and mode.watch.tensors)
+    walk = Walk(wanted, keep, tensors)
     for root, seed in zip(roots, seeds, strict=True):
-        seed = seed if create_graph else seed.data
+        seed = seed if tensors else seed.data
         present = walk.pending.get(root)
         walk.pending[root] = OPS["copy"](seed) if present is None else present + seed
     with switched(grad=create_graph):
@@ -87,13 +89,13 @@ def _raise_changed(node: Node, version: Version) -> None:
 
 
 class Walk:
-    """The cotangents that have arrived, and what to do with them.
+    """The cotangents that have arrived, arrays or ``tensors``, and what to do with them.
 
     ``borrowed`` are the leaves whose cotangent lies in memory that is not theirs alone.
     """
 
-    def __init__(self, wanted: Cotangents | None, keep: bool, create_graph: bool) -> None:
-        self.wanted, self.keep, self.create_graph = wanted, keep, create_graph
+    def __init__(self, wanted: Cotangents | None, keep: bool, tensors: bool) -> None:
+        self.wanted, self.keep, self.tensors = wanted, keep, tensors
         self.pending: Cotangents = {}
         self.borrowed: dict[Node, None] = {}
         self.watch = mode.watch
@@ -114,13 +116,13 @@ class Walk:
                 node.saved = None
 
     def call_rules(self, node: Node, g: Any) -> None:
-        saved = node.saved if not self.create_graph else _as_tensors(node)
+        saved = node.saved if not self.tensors else _as_tensors(node)
         pending = self.pending
         for position, call in node.plan.calls:
             cotangent = call(g, saved, node.constants, position)
             if cotangent is not None:
                 if self.watch is not None:
-                    self.watch.backward(node, position, cotangent)
+                    self.watch.gave(node, position, cotangent)
                 parent: Any = node.parents[position]
                 if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
                     cotangent = _fitted(node, parent, cotangent)
@@ -151,7 +153,11 @@ class Walk:
         elif node.op is None or RETAIN in hooks:
             g = g if own else OPS["copy"](g)
             tensor = g if isinstance(g, Tensor) else Tensor(g)
+            if self.watch is not None:
+                self.watch.gathers(node)
             node.grad = tensor if node.grad is None else node.grad + tensor
+            if self.watch is not None:
+                self.watch.gathered(node)
         return g
 
 

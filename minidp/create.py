@@ -1,21 +1,28 @@
 """Creation: new tensors from values, sizes, ranges and random numbers.
 
-``dtype`` defaults to float32 (or what the values are), ``device`` to that of the running replica.
+All take ``dtype`` (by default float32, or what the values are), ``device`` (that of the running
+replica) and ``requires_grad``. Sizes may be given one by one, as a sequence, or as ``size=``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from minidp import random
-from minidp.errors import DTypeError
+from minidp.errors import DTypeError, ShapeError
 from minidp.mode import mode
 from minidp.placement import as_array, place
-from minidp.tensor import Tensor
+from minidp.tensor import Tensor, method
 from minidp.types import Array, as_dtype, int64
+
+__all__ = [
+    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full",
+    "full_like", "linspace", "logspace", "ones", "ones_like", "tensor", "tril_indices",
+    "triu_indices", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 def tensor(
@@ -25,167 +32,211 @@ def tensor(
 
     Python floats become the default dtype (float32), Python integers int64; NumPy arrays and
     tensors keep theirs.
+
+    >>> dp.tensor([[1.0, 2.0], [3.0, 4.0]])
+    tensor([[1., 2.],
+            [3., 4.]])
     """
     source = data.data if isinstance(data, Tensor) else data
     kind = None if dtype is None else as_dtype(dtype)
     array = source.copy() if hasattr(source, "strides") else as_array(source, kind)
-    if array.dtype == object:
+    if array.dtype.kind not in "biuf":
         raise DTypeError(f"tensor({type(data).__name__}): rows of unequal length or not numbers")
-    if kind is not None:
-        array = array.astype(kind, copy=False)
-    return Tensor(place(array, device), requires_grad)
+    return make(array, kind, device, requires_grad)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing its memory where that is possible."""
+    if data is None or isinstance(data, str):
+        raise TypeError(f"as_tensor: expected numbers, got {data!r}")
     array = data.data if isinstance(data, Tensor) else data
     kind = None if dtype is None else as_dtype(dtype)
     array = array if hasattr(array, "strides") else as_array(array, kind)
-    array = array if kind is None else array.astype(kind, copy=False)
-    array = place(array, device)
+    array = make(array, kind, device).data
     return data if isinstance(data, Tensor) and array is data.data else Tensor(array)
 
 
-def from_numpy(array: Array) -> Tensor:
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """``as_tensor``, or with ``copy`` a copy in any case."""
+    result = tensor(obj, dtype=dtype, device=device) if copy else as_tensor(obj, dtype, device)
+    return result.requires_grad_() if requires_grad else result
+
+
+def from_numpy(ndarray: Array) -> Tensor:
     """A tensor that shares the memory of a NumPy array."""
-    return Tensor(array)
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"from_numpy: expected a NumPy array, got a {type(ndarray).__name__}")
+    return Tensor(ndarray)
 
 
-def _new(array: Array, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+def make(
+    array: Array, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     if dtype is not None:
-        array = array.astype(as_dtype(dtype), copy=False)
+        with np.errstate(all="ignore"):
+            array = array.astype(as_dtype(dtype), copy=False)
     return Tensor(place(array, device), requires_grad)
 
 
-def _sizes(size: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], Sequence) else size
+def shape_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
+    given = given if size is None else (size,)
+    listed = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
+    shape = tuple(each if type(each) is int else int(each.__index__()) for each in listed)
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"a tensor of shape {shape}: a size is negative")
+    return shape
 
 
-def _float(dtype: Any) -> Any:
+def float_dtype(dtype: Any) -> Any:
     return mode.default_dtype if dtype is None else as_dtype(dtype)
 
 
-def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(*sizes: Any, size: Any = None, dtype: Any = None, **options: Any) -> Tensor:
     """A tensor of zeros."""
-    return _new(np.zeros(_sizes(size), _float(dtype)), None, device, requires_grad)
+    return make(np.zeros(shape_of(sizes, size), float_dtype(dtype)), **options)
 
 
-def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(*sizes: Any, size: Any = None, dtype: Any = None, **options: Any) -> Tensor:
     """A tensor of ones."""
-    return _new(np.ones(_sizes(size), _float(dtype)), None, device, requires_grad)
+    return make(np.ones(shape_of(sizes, size), float_dtype(dtype)), **options)
 
 
-def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*sizes: Any, size: Any = None, dtype: Any = None, **options: Any) -> Tensor:
     """A tensor whose values are not set."""
-    return _new(np.empty(_sizes(size), _float(dtype)), None, device, requires_grad)
+    return make(np.empty(shape_of(sizes, size), float_dtype(dtype)), **options)
 
 
-def full(
-    size: Sequence[int], fill_value: Any, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """A tensor filled with one value, of that value's kind unless ``dtype`` is given."""
-    kind = as_array(fill_value).dtype if dtype is None else as_dtype(dtype)
-    return _new(np.full(tuple(size), fill_value, kind), None, device, requires_grad)
+def full(size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:
+    """A tensor filled with one value, of that value's kind unless ``dtype`` is given.
+
+    >>> dp.full((2, 2), 7)
+    tensor([[7, 7],
+            [7, 7]])
+    """
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    kind = as_array(value).dtype if dtype is None else as_dtype(dtype)
+    return make(np.full(shape_of((size,)), as_array(value, kind)), **options)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def like(input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    """The dtype and device of ``input``, unless others are given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return {"dtype": input.dtype, "device": input.device, **given}
+
+
+def zeros_like(input: Tensor, **options: Any) -> Tensor:
     """Zeros in the shape, dtype and device of ``input``."""
-    return zeros(input.shape, dtype=dtype or input.dtype, device=input.device,
-                 requires_grad=requires_grad)  # fmt: skip
+    return zeros(input.shape, **like(input, options))
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+def ones_like(input: Tensor, **options: Any) -> Tensor:
     """Ones in the shape, dtype and device of ``input``."""
-    return ones(input.shape, dtype=dtype or input.dtype, device=input.device,
-                requires_grad=requires_grad)  # fmt: skip
+    return ones(input.shape, **like(input, options))
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None) -> Tensor:
+def empty_like(input: Tensor, **options: Any) -> Tensor:
+    """Values that are not set, in the shape, dtype and device of ``input``."""
+    return empty(input.shape, **like(input, options))
+
+
+def full_like(input: Tensor, fill_value: Any, **options: Any) -> Tensor:
     """One value in the shape, dtype and device of ``input``."""
-    return full(input.shape, fill_value, dtype=dtype or input.dtype, device=input.device)
+    return full(input.shape, fill_value, **like(input, options))
+
+
+@method("new_zeros")
+def _new_zeros(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
+    """Zeros in this dtype and on this device."""
+    return zeros(*sizes, size=size, **like(self, options))
+
+
+@method("new_ones")
+def _new_ones(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
+    """Ones in this dtype and on this device."""
+    return ones(*sizes, size=size, **like(self, options))
+
+
+@method("new_empty")
+def _new_empty(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
+    """Values that are not set, in this dtype and on this device."""
+    return empty(*sizes, size=size, **like(self, options))
+
+
+@method("new_full")
+def _new_full(self: Tensor, size: Any, fill_value: Any, **options: Any) -> Tensor:
+    """One value in this dtype and on this device."""
+    return full(size, fill_value, **like(self, options))
+
+
+@method("new_tensor")
+def _new_tensor(self: Tensor, data: Any, **options: Any) -> Tensor:
+    """A copy of ``data`` in this dtype and on this device."""
+    return tensor(data, **like(self, options))
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """start, start + step, ... below ``end``; integers when all three are."""
+    start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None, **options: Any
+) -> Tensor:
+    """start, start + step, ... below ``end``; integers when all three are.
+
+    >>> dp.arange(5)
+    tensor([0, 1, 2, 3, 4])
+    >>> dp.arange(0.0, 1.0, 0.25)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500])
+    """
     start, end = (0, start) if end is None else (start, end)
-    whole = all(isinstance(each, (int, np.integer)) for each in (start, end, step))
-    kind = dtype or (int64 if whole else mode.default_dtype)
-    return _new(np.arange(start, end, step), kind, device, requires_grad)
+    start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    if dtype is not None and as_dtype(dtype) == int64:
+        start, end, step = int(start), int(end), int(step)
+    if step == 0 or (end - start) * step < 0:
+        raise ValueError(f"arange({start}, {end}, {step}): the step leads away from the end")
+    whole = all(isinstance(each, int) for each in (start, end, step))
+    count = np.arange(math.ceil((end - start) / step) if not whole else -((start - end) // step))
+    if dtype is not None and as_dtype(dtype).kind in "iu":
+        start, step = int(start), int(step)
+    return make(start + step * count, dtype or (int64 if whole else mode.default_dtype), **options)
 
 
-def linspace(
-    start: float, end: float, steps: int, *, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """``steps`` evenly spaced values from ``start`` to ``end``, both included."""
-    return _new(np.linspace(start, end, steps), _float(dtype), device, requires_grad)
+def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, **options: Any) -> Tensor:
+    """``steps`` evenly spaced values from ``start`` to ``end``, both included.
+
+    >>> dp.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
+    if steps < 0:
+        raise ValueError(f"linspace: {steps} steps")
+    start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
+    if dtype is not None and as_dtype(dtype).kind in "iu":
+        start, end = int(start), int(end)
+    return make(np.linspace(start, end, steps), float_dtype(dtype), **options)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """The identity matrix, or ones on the diagonal of an n x m matrix."""
-    return _new(np.eye(n, m, dtype=_float(dtype)), None, device, False)
+def logspace(
+    start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, **options: Any
+) -> Tensor:
+    """``steps`` values from base^start to base^end, of evenly spaced logarithms."""
+    powers = linspace(start, end, steps, dtype="float64").data
+    return make(np.power(float(base), powers), float_dtype(dtype), **options)
 
 
-def _draw(generator: random.Generator | None) -> random.Key:
-    if generator is None:
-        replica = mode.replica
-        generator = replica.generator if replica is not None else random.default_generator
-    return generator.next_key()
+def eye(n: int, m: int | None = None, *, dtype: Any = None, **options: Any) -> Tensor:
+    """The identity matrix, or ones on the diagonal of an n x m matrix.
+
+    >>> dp.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+    return make(np.eye(n, m, dtype=float_dtype(dtype)), **options)
 
 
-def rand(
-    *size: Any, generator: random.Generator | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """Uniform random numbers in [0, 1)."""
-    shape = _sizes(size)
-    values = random.uniforms(_draw(generator), int(np.prod(shape, dtype=int))).reshape(shape)
-    # rounding up to 1 would leave the half-open interval
-    values = np.minimum(values, 1 - float(np.finfo(_float(dtype)).epsneg))
-    return _new(values, _float(dtype), device, requires_grad)
+def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
+    """The rows and the columns of the places on and below a diagonal."""
+    return make(np.stack(np.tril_indices(row, offset, col)).astype(int64), **options)
 
 
-def randn(
-    *size: Any, generator: random.Generator | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
-    """Random numbers of the standard normal distribution."""
-    shape = _sizes(size)
-    values = random.normals(_draw(generator), int(np.prod(shape, dtype=int))).reshape(shape)
-    return _new(values, _float(dtype), device, requires_grad)
-
-
-def randint(
-    low: int, high: int | Sequence[int], size: Any = None, *,
-    generator: random.Generator | None = None, dtype: Any = None, device: Any = None,
-) -> Tensor:  # fmt: skip
-    """Random integers from ``low`` (0 if left out) up to, not including, ``high``."""
-    if size is None:
-        low, high, size = 0, low, high
-    top: Any = high
-    if not low < top:
-        raise ValueError(f"randint: expected low < high, got low={low} and high={high}")
-    count = int(np.prod(size, dtype=int))
-    spread: Any = high
-    values = np.floor(random.uniforms(_draw(generator), count) * (int(spread) - low)) + low
-    return _new(values.reshape(size), dtype or int64, device, False)
-
-
-def randperm(n: int, *, generator: random.Generator | None = None, device: Any = None) -> Tensor:
-    """The numbers 0 .. n-1 in random order."""
-    values = random.uniforms(_draw(generator), n)
-    return _new(np.argsort(values, kind="stable"), int64, device, False)
-
-
-def rand_like(input: Tensor) -> Tensor:
-    """Uniform random numbers in the shape, dtype and device of ``input``."""
-    return rand(input.shape, dtype=input.dtype, device=input.device)
-
-
-def randn_like(input: Tensor) -> Tensor:
-    """Normal random numbers in the shape, dtype and device of ``input``."""
-    return randn(input.shape, dtype=input.dtype, device=input.device)
+def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
+    """The rows and the columns of the places on and above a diagonal."""
+    return make(np.stack(np.triu_indices(row, offset, col)).astype(int64), **options)

@@ -46,6 +46,9 @@ def device_list(devices: Any) -> list[Device]:
 
     ``"cpu"`` or None: one per core this process may use; ``2``: two CPU devices;
     ``"cpu:0,cpu:1"``, ``"cpu:0-1"``, ``"cuda:0-3"``, ``"emu:0-1"``; a list of such.
+
+    >>> dp.device_list("cpu:0-1")
+    [device(type='cpu', index=0), device(type='cpu', index=1)]
     """
     if devices is None:
         devices = "cpu"

@@ -22,6 +22,10 @@ class DeviceError(MinidpError, RuntimeError):
     """An unknown or absent device, or arrays of two devices in one operation."""
 
 
+class LinAlgError(MinidpError, RuntimeError):
+    """A matrix that is singular, or not what a factorisation needs."""
+
+
 class GraphError(MinidpError, RuntimeError):
     """A graph that cannot be differentiated: freed, changed in place, or not recorded."""
 

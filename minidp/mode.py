@@ -17,9 +17,9 @@ import numpy as np
 from minidp.types import DType, float32
 
 if TYPE_CHECKING:
-    from minidp.anomaly import Watch
     from minidp.device import Device
     from minidp.random import Generator
+    from minidp.watch import Watch
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Mode(threading.local):
     denominator: Callable[[Any], Any] | None = None
     """What a mean over all replicas divides by, from its local weight, where that is known."""
     watch: Watch | None = None
-    """Is told of every op that runs; see ``minidp.anomaly``."""
+    """Is told of every op that runs; see ``minidp.watch``."""
 
     def __init__(self) -> None:
         self.modules: list[Any] = []
@@ -93,6 +93,22 @@ def quietly(function: Callable[..., T], *arguments: Any) -> T:
 
 
 mode = Mode()
+
+
+def aside(function: Callable[..., T], *arguments: Any) -> T:
+    """Run a piece of Python whose ops are its own business, such as an optimiser's update. A step
+    that is captured runs it again, with its new arguments, each time it is replayed."""
+    return function(*arguments) if mode.watch is None else mode.watch.call(function, *arguments)
+
+
+def told_as(text: str) -> Callable[[T], T]:
+    """What a function that is run ``aside`` is called where a captured step is printed."""
+
+    def mark(function: T) -> T:
+        function.told_as = text  # type: ignore[attr-defined]
+        return function
+
+    return mark
 
 
 @contextmanager

@@ -18,6 +18,17 @@ Version = list[int]
 clock = itertools.count(1)
 """Numbers the moments at which nodes are made and arrays change in place, in all threads."""
 
+
+class Base:
+    """What a view is of: it was ``op`` of the Tensor ``source`` at ``moment``. One that was made
+    under ``no_grad()`` does not know its source, which may hold a graph."""
+
+    __slots__ = ("constants", "moment", "op", "source")
+
+    def __init__(self, source: Any, op: Any, constants: Any, moment: int) -> None:
+        self.source, self.op, self.constants, self.moment = source, op, constants, moment
+
+
 RETAIN = "retain"
 """The key, among a computed node's hooks, that says to keep its gradient in ``grad``."""
 

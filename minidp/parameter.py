@@ -34,11 +34,20 @@ class Parameter(Shared):
 
     __slots__ = ()
 
-    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+    def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
         super().__init__(data, requires_grad)
 
 
 class Buffer(Shared):
-    """A tensor that belongs to a module's state and is not trained, such as a running mean."""
+    """A tensor that belongs to a module's state and is not trained, such as a running mean.
 
-    __slots__ = ()
+    As an attribute of a module it is in its state_dict if ``persistent``.
+    """
+
+    __slots__ = ("persistent",)
+
+    def __init__(
+        self, data: Any = (), requires_grad: bool = False, *, persistent: bool = True
+    ) -> None:
+        super().__init__(data, requires_grad)
+        self.persistent = persistent

@@ -20,10 +20,22 @@ def as_array(values: Any, dtype: Any = None) -> Array:
     except ValueError as error:
         raise DTypeError(f"rows of unequal length make no tensor: {error}") from error
     if dtype is not None and array.dtype != object:
-        return array.astype(dtype, copy=False)
+        return _fitted(array, np.dtype(dtype))
     if array.dtype == np.float64 and not _holds_arrays(values):
-        return array.astype(mode.default_dtype)
+        return _fitted(array, mode.default_dtype)
     return array
+
+
+def _fitted(array: Array, dtype: Any) -> Array:
+    """The values in another dtype: of reals without what is behind the point, too large ones as
+    infinity; but no integer is changed."""
+    with np.errstate(all="ignore"):
+        result = array.astype(dtype, copy=False)
+        lost = result.dtype.kind in "iu" and array.dtype.kind != "b" and np.trunc(array) != result
+    if np.any(lost):
+        value = array.reshape(-1)[np.argmax(lost)]
+        raise ValueError(f"{value} does not fit into {result.dtype}")
+    return result
 
 
 def _holds_arrays(values: Any) -> bool:

@@ -46,7 +46,7 @@ def promoted(op: Op, arrays: list[Array]) -> list[Array]:
         array = arrays[position]
         found = getattr(array, "dtype", None)
         if found is None:
-            weak = weak or type(array) is float
+            weak = weak or type(array) is float or type(array) is int
             if isinstance(array, (str, list, tuple, dict)):
                 raise DTypeError(
                     f"{op.name}: expected tensors, arrays or numbers, got a {type(array).__name__}"
@@ -58,6 +58,13 @@ def promoted(op: Op, arrays: list[Array]) -> list[Array]:
     if dtype is not None and (dtype.kind == "f" or not (weak or op.floats)):
         return arrays
     return _promote(op, arrays)
+
+
+def _wrapped(number: int, dtype: DType) -> Any:
+    """A number that ``dtype`` does not hold, wrapped, where NumPy would refuse."""
+    limits = np.iinfo(dtype)
+    fits = limits.min <= number <= limits.max
+    return number if fits else np.asarray(number).astype(dtype)[()]
 
 
 def _promote(op: Op, arrays: list[Array]) -> list[Array]:
@@ -74,6 +81,8 @@ def _promote(op: Op, arrays: list[Array]) -> list[Array]:
         result = mode.default_dtype
     cast = list(arrays)
     for i in chosen:
+        if type(arrays[i]) is int and result.kind in "iu":
+            cast[i] = _wrapped(arrays[i], result)
         if hasattr(arrays[i], "dtype") and arrays[i].dtype != result:
             cast[i] = arrays[i].astype(result)
     return cast

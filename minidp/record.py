@@ -15,8 +15,8 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.mode import mode, quiet
-from minidp.node import Node, Version
-from minidp.tensor import Tensor, wrap
+from minidp.node import Base, Node, Version
+from minidp.tensor import Tensor, method, wrap
 from minidp.types import Array
 
 if TYPE_CHECKING:
@@ -96,8 +96,10 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     met = tracked = scalars = False
     for x in inputs:
         if isinstance(x, Tensor):
-            if type(x) is not Tensor and mode.replica is not None:
-                x = mode.replica.local(x)
+            if type(x) is not Tensor:
+                x = _own(x)
+            if x.base is not None:
+                x.fresh()
             met = True
             tracked = tracked or x.node is not None
             arrays.append(x.data)
@@ -110,16 +112,25 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         arrays = _without_scalars(arrays, met)
     result = op.compute(arrays, constants)
     if not met:
+        if op.writes and mode.watch is not None:
+            mode.watch.ran(op, arrays, constants, (), ())
         return result
     several = isinstance(result, tuple)
     tensors = [wrap(y) for y in (result if several else (result,))]
     if op.view and sources[0] is not None:
-        _share_versions(sources[0], tensors)
+        _share_versions(op, sources[0], constants, tensors)
     if tracked and op.rules and mode.grad:
         _record(op, arrays, sources, constants, tensors)
     if mode.watch is not None:
-        mode.watch.forward(op, tensors)
+        mode.watch.ran(op, arrays, constants, [tensor.data for tensor in tensors], tensors)
     return tuple(tensors) if several else tensors[0]
+
+
+def _own(shared: Tensor) -> Tensor:
+    """The running replica's tensor for a Parameter or Buffer."""
+    if mode.watch is not None:
+        mode.watch.met(shared)
+    return shared if mode.replica is None else mode.replica.local(shared)
 
 
 def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
@@ -167,12 +178,26 @@ def _shape_or_all(kind: str, position: int, arrays: list[Array], tensors: list[T
     return arrays if kind == "input" else [np.shape(a) for a in arrays]
 
 
-def _share_versions(source: Tensor, tensors: list[Tensor]) -> None:
-    """Views count their changes together with what they are views of."""
+def _share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
+    """Views count their changes together with what they are views of, and know it."""
     xp = backend_of(source.data).xp
     for tensor in tensors:
         if tensor.data is source.data or xp.may_share_memory(tensor.data, source.data):
             tensor.version = source.version
+            tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
+
+
+@method()
+def fresh(self: Tensor) -> Tensor:
+    """The tensor itself; if it is a view of what was changed in place through another tensor,
+    its node is now of what is there."""
+    base, leaf = self.base, self.node is not None and self.node.op is None
+    if base is None or base.source is None or leaf:
+        return self
+    if self.version[0] > base.moment and mode.grad:
+        base.moment = self.version[0]
+        self.node = base.op(base.source.fresh(), **base.constants).node
+    return self
 
 
 def pick(node: Node, tensor: Tensor, slot: int) -> Node:
@@ -193,7 +218,7 @@ def unary(op: Op) -> Callable[[Any], Any]:
         if surplus or not (op.bare and type(x) is Tensor and type(x.data) is np.ndarray
                 and x.data.dtype.kind == "f" and mode.watch is None):  # fmt: skip
             return op(x, *surplus)
-        array, parent = x.data, x.node
+        array, parent = x.data, x.node if x.base is None else x.fresh().node
         y = wrap(body(np, array) if quiet.get() else mode.context.run(body, np, array))
         if parent is not None and op.rules and mode.grad:
             plan = plans.get(3) or op.plan((parent,))
@@ -208,20 +233,20 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     """``op`` as a function of a Tensor and a Tensor or number, likewise."""
     body, plans = op.body, op.plans
 
-    def call(a: Any, b: Any, *surplus: Any) -> Any:
+    def call(a: Any, b: Any = None, *surplus: Any, **named: Any) -> Any:
         left = right = p = q = None
         x, z = a, b
         if type(a) is Tensor:
-            x, left, p = a.data, a.node, a.version
+            x, left, p = a.data, a.node if a.base is None else a.fresh().node, a.version
         if type(b) is Tensor:
-            z, right, q = b.data, b.node, b.version
+            z, right, q = b.data, b.node if b.base is None else b.fresh().node, b.version
         first, second = type(x), type(z)
         if first is np.ndarray and x.dtype.kind == "f":
             fits = (second is np.ndarray and z.dtype is x.dtype) or second is float
         else:
             fits = first is float and second is np.ndarray and z.dtype.kind == "f"
-        if surplus or not (fits and op.bare and mode.watch is None):
-            return op(a, b, *surplus)
+        if surplus or named or not (fits and op.bare and mode.watch is None):
+            return op(a, b, *surplus) if b is not None else op(a, **named)
         try:
             y = wrap(body(np, x, z) if quiet.get() else mode.context.run(body, np, x, z))
         except ValueError:

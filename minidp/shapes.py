@@ -166,14 +166,14 @@ def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, .
     return tuple(axes) if ndim else ()
 
 
-def pair(value: int | Sequence[int], what: str) -> tuple[int, int]:
-    """A height and a width from one number or two."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
-    if len(values) == 1:
-        values = values * 2
-    if len(values) != 2 or not all(isinstance(each, int) for each in values):
-        raise ShapeError(f"{what} must be one integer or two, not {value!r}")
-    return values
+def sizes(value: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
+    """One size for each of ``count`` axes, from one number for all or from that many."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    values = values * count if len(values) == 1 else values
+    if len(values) != count or not all(isinstance(each, (int, np.integer)) for each in values):
+        number = {1: "", 2: " or two", 3: " or three"}.get(count, f" or {count}")
+        raise ShapeError(f"{what} must be one integer{number}, not {value!r}")
+    return tuple(int(each) for each in values)
 
 
 def resolve(shape: Sequence[int], size: int, op: str = "reshape") -> Shape:

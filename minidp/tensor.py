@@ -8,7 +8,7 @@ intermediate value dies with the last loss that needs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,10 @@ from minidp.backend import backend_of
 from minidp.device import Device
 from minidp.errors import DTypeError, GraphError
 from minidp.mode import mode
-from minidp.node import RETAIN, Handle, Node, clock
+from minidp.naming import F, numpy_names
+from minidp.node import RETAIN, Base, Handle, Node, clock
 from minidp.placement import as_array
 from minidp.types import Array, DType, Shape, category
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Tensor:
@@ -29,10 +28,11 @@ class Tensor:
     ``Tensor(array)`` wraps without a copy; ``minidp.tensor(values)`` copies.
     """
 
-    __slots__ = ("__weakref__", "data", "node", "version")
+    __slots__ = ("__weakref__", "base", "data", "node", "version")
     data: Array
     node: Node | None
     version: list[int]
+    base: Base | None
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
@@ -40,22 +40,25 @@ class Tensor:
         if isinstance(data, np.generic) or not hasattr(data, "strides"):
             data = as_array(data)
         self.data = data
-        self.node = None
+        self.node = self.base = None
         self.version = [0]
         if requires_grad:
             self.requires_grad_()
 
     @property
     def shape(self) -> Shape:
+        """The length of every axis."""
         return tuple(self.data.shape)
 
     @property
     def dtype(self) -> DType:
+        """The kind of the values."""
         dtype: DType = self.data.dtype
         return dtype
 
     @property
     def ndim(self) -> int:
+        """How many axes there are."""
         return int(self.data.ndim)
 
     @property
@@ -69,11 +72,13 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded op made it: ``backward()`` collects gradients in leaves."""
         return self.node is None or self.node.op is None
 
     @property
     def requires_grad(self) -> bool:
-        return self.node is not None
+        """Whether ops on it are recorded, so that a gradient can be asked for."""
+        return self.fresh().node is not None
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -127,29 +132,45 @@ class Tensor:
         result.version = self.version
         return result
 
+    def detach_(self) -> Tensor:
+        """Leave the graph, in place."""
+        if self.base is not None and self.base.source is not None:
+            raise GraphError("detach_() of a view; use detach()")
+        self.node = None
+        return self
+
     def numpy(self) -> Array:
         """The values as a NumPy array: shared memory on the CPU, a copy elsewhere."""
         if self.node is not None:
             raise GraphError("numpy() on a tensor that requires a gradient; use detach().numpy()")
+        self._read()
         return backend_of(self.data).get(self.data)
 
+    def _read(self) -> None:
+        if mode.watch is not None:
+            mode.watch.read(self)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self.detach().numpy()
-        return np.array(array, dtype=dtype, copy=copy)
+        return np.array(self.detach().numpy(), dtype=dtype, copy=copy)
 
     def item(self) -> Any:
         """The one value as a Python number."""
         if self.data.size != 1:
             raise GraphError(f"item() needs one element, this tensor has shape {self.shape}")
+        self._read()
         return self.data.item()
 
     def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        self._read()
         return backend_of(self.data).get(self.data).tolist()
 
     def numel(self) -> int:
+        """How many values there are."""
         return int(self.data.size)
 
     def dim(self) -> int:
+        """How many axes there are."""
         return self.ndim
 
     def size(self, dim: int | None = None) -> Any:
@@ -161,14 +182,8 @@ class Tensor:
         return int(self.dtype.itemsize)
 
     def is_contiguous(self) -> bool:
+        """Whether the values lie in memory row by row, without gaps."""
         return bool(self.data.flags["C_CONTIGUOUS"])
-
-    def _writable(self, what: str) -> None:
-        """Refuse to change what a recorded graph still needs; else count the change."""
-        if mode.grad and self.node is not None:
-            kind = "a leaf that requires a gradient" if self.is_leaf else "a recorded tensor"
-            raise GraphError(f"{what} would change {kind} in place; use no_grad() or detach()")
-        self.changed()
 
     def changed(self) -> None:
         """Note that the array was changed in place: graphs that kept it are no longer valid."""
@@ -210,19 +225,6 @@ class Tensor:
 
         return tensor_text(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:
-            raise GraphError("deepcopy of a computed tensor; use detach().clone()")
-        result = type(self).__new__(type(self))
-        result.data, result.node, result.version = self.data.copy(), None, [0]
-        if self.node is not None:
-            result.node = Node(self.shape, self.dtype)
-        memo[id(self)] = result
-        return result
-
-    def __reduce__(self) -> Any:
-        return type(self), (backend_of(self.data).get(self.data), self.requires_grad)
-
     if TYPE_CHECKING:  # given by the ops, each in its own paragraph: see ``method``
         T: Tensor
 
@@ -240,6 +242,13 @@ class Tensor:
         def __truediv__(self, other: Any) -> Tensor: ...
         def __rtruediv__(self, other: Any) -> Tensor: ...
         def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
         def __matmul__(self, other: Any) -> Tensor: ...
         def __neg__(self) -> Tensor: ...
         def __lt__(self, other: Any) -> Tensor: ...
@@ -256,7 +265,7 @@ def wrap(data: Array) -> Tensor:
     """``Tensor(data)`` of what an op computed; a third of the time."""
     tensor = _new(Tensor)
     tensor.data = data if type(data) is np.ndarray else Tensor(data).data
-    tensor.node = None
+    tensor.node = tensor.base = None
     tensor.version = [0]
     return tensor
 
@@ -268,6 +277,7 @@ def method(*names: str) -> Callable[[F], F]:
     """Make a function a method of Tensor, under its own name or under ``names``."""
 
     def attach(function: F) -> F:
+        function = numpy_names(function)
         if names and not hasattr(function, "body"):
             function.__qualname__ = f"Tensor.{names[0]}"  # what error messages call it
         for name in names or (getattr(function, "name", None) or function.__name__,):
@@ -282,11 +292,9 @@ def _bound(function: Any) -> Any:
     if not hasattr(function, "body"):
         return function
 
-    if function.short is not None:
-        return function.short
-
     def call(self: Tensor, *args: Any, **constants: Any) -> Any:
         return function(self, *args, **constants)
 
-    call.__name__, call.__doc__ = function.name, function.__doc__
-    return call
+    bound = function.short or call
+    bound.__name__, bound.__doc__ = function.name, function.__doc__
+    return bound

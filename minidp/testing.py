@@ -33,6 +33,10 @@ def gradcheck(
     ``directions`` random directions. Raises a GradientError that names the input and the
     difference, or returns False with ``raise_exception=False``. The function must be smooth
     within 2 ``eps`` of the inputs.
+
+    >>> from minidp.testing import gradcheck
+    >>> gradcheck(dp.exp, dp.rand(3, dtype=dp.float64).requires_grad_())
+    True
     """
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     try:
@@ -45,16 +49,21 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func: Function, inputs: Tensor | Sequence[Any], *, seed: int = 0, **options: Any
-) -> bool:
+    func: Function, inputs: Tensor | Sequence[Any], grad_outputs: Any = None, *, seed: int = 0,
+    **options: Any,
+) -> bool:  # fmt: skip
     """Whether second derivatives agree with differences of first ones.
 
-    The function that is checked takes ``inputs`` and one random cotangent per output, and gives
-    the gradients of ``func``; so the derivative with respect to the cotangent is checked too.
+    The function that is checked takes ``inputs`` and a cotangent per output (``grad_outputs``, or
+    random ones), and gives the gradients of ``func``; so the derivative with respect to the
+    cotangent is checked too. ``options`` are those of ``gradcheck``.
     """
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     rng = np.random.default_rng(seed + 1)
     cotangents = [Tensor(rng.standard_normal(y.shape), True) for y in _outputs(func, given)]
+    if grad_outputs is not None:
+        several = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
+        cotangents = [u.detach().requires_grad_() for u in several]
     count = len(given)
 
     def gradients(*values: Any) -> tuple[Tensor, ...]:

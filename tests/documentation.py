@@ -115,6 +115,11 @@ def check_pytest(words):
         assert not option.startswith("tests") or (ROOT / option).exists(), option
 
 
+def check_site(words):
+    """There is something to build, and git ignores where it goes."""
+    assert (ROOT / words[0] / "conf.py").is_file() and words[1].startswith("docs/_build/"), words
+
+
 def check_example(words):
     """The example's own parser takes the arguments."""
     assert mnist.parser().parse_args(words)
@@ -124,6 +129,7 @@ RUNNERS = {
     "minidp": lambda words: installation.report(),
     "minidp.examples.mnist": check_example,
     "pytest": check_pytest,
+    "sphinx": check_site,
 }
 
 

@@ -8,11 +8,13 @@ import weakref
 import numpy as np
 import pytest
 
-from minidp import ops  # gives Tensor its methods
+from minidp import (
+    cat,
+    ops,  # gives Tensor its methods
+)
 from minidp.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from minidp.create import tensor
 from minidp.errors import DTypeError, GraphError, ShapeError
-from minidp.functions.layout import cat
 from minidp.op import OPS, op
 from minidp.ops.elementwise import where
 from minidp.ops.linalg import linear
@@ -383,10 +385,10 @@ def test_a_change_that_no_rule_needs_is_allowed():
 
 def test_changing_a_recorded_tensor_in_place_is_refused():
     x = leaf(1.0, 2.0)
-    with pytest.raises(GraphError, match=r"fill_ .*leaf.*no_grad"):
+    with pytest.raises(GraphError, match=r"fill_: .*leaf.*no_grad"):
         x.fill_(0.0)
-    with pytest.raises(GraphError, match="indexed assignment"):
-        (x * 2.0)[0] = 1.0
+    with pytest.raises(GraphError, match=r"indexed assignment.*leaf"):
+        x[:1][0] = 1.0
 
 
 # grad(), backward(inputs=)

@@ -27,9 +27,16 @@ SGD = {
     "maximize": False,
 }
 ADAM = {
-    **{"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.02},
-    **{"maximize": True, "decoupled": True, "amsgrad": False, "step": 1},
+    **{"rate": 0.1, "nudge": 0.1, "root": 0.3, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8},
+    **{"weight_decay": 0.02, "shrink": 0.9, "maximize": True, "amsgrad": False},
 }
+RMSPROP = {
+    **{"lr": 0.1, "alpha": 0.9, "rest": 0.1, "eps": 1e-8, "weight_decay": 0.02},
+    **{"momentum": 0.9, "centered": False, "maximize": True},
+}
+ADADELTA = {"lr": 0.1, "rho": 0.9, "eps": 1e-6, "weight_decay": 0.02, "maximize": True}
+ADAMAX = {"rate": 0.1, "beta1": 0.9, "beta2": 0.9, "eps": 1e-6, "weight_decay": 0.0,
+          "maximize": True}  # fmt: skip
 
 
 class Array(emulated.EmulatedArray):
@@ -113,7 +120,12 @@ def calls(dtype):
     }
     index, wide_index = np.zeros((2, 4, 3, 3), np.uint8), np.zeros((2, 4, 3, 3), np.int32)
     wide_without = {key: value for key, value in wide.items() if key != "size"}
+    formula = SimpleNamespace(
+        size=x.size, dtype=x.dtype, order=(), kinds=("whole",), layouts=(None,), compiled=None,
+        steps=(("input", 0), ("tanh", 0), ("multiply", 1, 0.5)), outputs=((2, x.dtype, x.shape),),
+    )  # fmt: skip
     return pairs + single + [
+        ("fused", (x,), {"formula": formula}),
         ("sum", (x,), {"dim": (0, 2, 3), "keepdim": False}),
         ("sum", (x,), {"dim": (1,), "keepdim": True}),
         ("softmax", (x,), {"dim": 1}), ("log_softmax", (x,), {"dim": -1}),
@@ -132,6 +144,9 @@ def calls(dtype):
         ("batch_norm", (x, row, np.abs(row), None, row), {"eps": 1e-5}),
         ("sgd", (x, x, None), SGD | {"first": True}),
         ("adam", (x, x, x, np.abs(x), None), ADAM),
+        ("rmsprop", (x, x, np.abs(x), None, x), RMSPROP),
+        ("adadelta", (x, x, np.abs(x), np.abs(x)), ADADELTA),
+        ("adamax", (x, x, x, np.abs(x)), ADAMAX),
     ]  # fmt: skip
 
 

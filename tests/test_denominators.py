@@ -14,6 +14,7 @@ LOSSES = {
     "plain": lambda: nn.CrossEntropyLoss(),
     "weighted": lambda: nn.CrossEntropyLoss(Tensor(WEIGHT), ignore_index=1),
     "nll": lambda: nn.NLLLoss(Tensor(WEIGHT), ignore_index=2),
+    "margin": lambda: nn.MultiMarginLoss(weight=Tensor(WEIGHT)),
     "smoothed": lambda: nn.CrossEntropyLoss(label_smoothing=0.2),
 }
 

@@ -229,7 +229,7 @@ def test_max_pool_of_nan_infinity_and_padding():
     options = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
     y, index = pool.max_pool2d(x[None, None], **options, size=(1, 2))
     assert np.isnan(y[0, 0, 0, 0]) and y[0, 0, 0, 1] == -np.inf
-    assert index.tolist() == [[[[1, 0]]]]
+    assert index.tolist() == [[[[2, 0]]]]
     options["padding"] = (1, 1)
     y, index = pool.max_pool2d(-np.ones((1, 1, 2, 2), np.float32), **options, size=(2, 2))
     assert (y == -1).all() and index.tolist() == [[[[3, 2], [1, 0]]]]

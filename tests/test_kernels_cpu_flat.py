@@ -64,9 +64,10 @@ def test_adam(decoupled, decay, maximize, amsgrad, dtype):
         root = np.sqrt((largest if amsgrad else square) / (1 - 0.99**step)) + 1e-8
         want = want - 0.01 * mean / (1 - 0.9**step) / root
         optim.adam(
-            p, np.asfortranarray(g), m, v, top if amsgrad else None, lr=0.01, beta1=0.9,
-            beta2=0.99, eps=1e-8, weight_decay=decay, decoupled=decoupled, maximize=maximize,
-            amsgrad=amsgrad, step=step,
+            p, np.asfortranarray(g), m, v, top if amsgrad else None, rate=0.01 / (1 - 0.9**step),
+            nudge=0.0, root=(1 - 0.99**step) ** 0.5, beta1=0.9, beta2=0.99, eps=1e-8,
+            weight_decay=0 if decoupled else decay, maximize=maximize, amsgrad=amsgrad,
+            shrink=1 - 0.01 * decay if decoupled else 1.0,
         )  # fmt: skip
     close(p, want)
 

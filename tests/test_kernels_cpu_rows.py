@@ -7,7 +7,18 @@ import pytest
 
 pytest.importorskip("numba")
 from minidp.kernels import cpu
-from minidp.kernels.cpu import conv, dropout, elementwise, normalize, optim, pool, softmax
+from minidp.kernels.cpu import (
+    conv,
+    dropout,
+    elementwise,
+    embedding,
+    machine,
+    normalize,
+    optim,
+    pool,
+    recurrent,
+    softmax,
+)
 from minidp.kernels.cpu import reduce as sums
 
 DTYPES = [np.float32, np.float64]
@@ -28,7 +39,8 @@ def close(got, want):
 
 
 def test_table_names_functions_of_its_modules():
-    modules = (conv, dropout, elementwise, normalize, optim, pool, sums, softmax)
+    modules = (conv, dropout, elementwise, embedding, machine, normalize, optim, pool,
+               recurrent, sums, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)

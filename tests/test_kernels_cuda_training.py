@@ -81,7 +81,7 @@ SGD = {
     "nesterov": False,
     "maximize": False,
 }
-ADAM = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.02, "maximize": True}
+ADAM = {"nudge": 0.0, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "maximize": True}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -113,7 +113,10 @@ def test_adam(decoupled, amsgrad, dtype):
     m, v, largest = 0, 0, 0
     for step, g in enumerate(gradients, 1):
         arrays = (ours[0], EMU.put(g, 0), ours[1], ours[2], ours[3] if amsgrad else None)
-        EMU.kernel("adam")(*arrays, **ADAM, decoupled=decoupled, amsgrad=amsgrad, step=step)
+        how = {"rate": 0.1 / (1 - 0.9**step), "root": (1 - 0.99**step) ** 0.5, "amsgrad": amsgrad,
+               "weight_decay": 0 if decoupled else 0.02,
+               "shrink": 1 - 0.1 * 0.02 if decoupled else 1}  # fmt: skip
+        EMU.kernel("adam")(*arrays, **ADAM, **how)
         d = -g.astype(float)
         if decoupled:
             expected = expected * (1 - 0.1 * 0.02)

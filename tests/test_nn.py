@@ -237,6 +237,86 @@ def test_forward_hooks_see_and_replace_the_output():
     assert layer(3) == 3 and len(seen) == 1
 
 
+def test_hooks_before_forward_and_with_keywords():
+    class Scaled(nn.Module):
+        def forward(self, x, factor=1):
+            return x * factor
+
+    layer, seen = Scaled(), []
+    first = layer.register_forward_pre_hook(lambda module, args: args[0] + 1)
+    assert layer(3) == 4 and layer(3, factor=2) == 8
+    first.remove()
+    layer.register_forward_pre_hook(lambda m, args, kw: (args, {"factor": 5}), with_kwargs=True)
+    layer.register_forward_hook(lambda m, args, kw, y: seen.append((args, kw, y)), with_kwargs=True)
+    assert layer(3, factor=2) == 15 and seen == [((3,), {"factor": 5}, 15)]
+    assert copy.deepcopy(layer)(1) == 5
+
+
+def test_full_backward_hooks_see_both_ends_of_a_module_and_may_change_one():
+    layer, seen = nn.Linear(2, 1, bias=False), []
+    with dp.no_grad():
+        layer.weight.copy_([[3.0, 4.0]])
+    watch = layer.register_full_backward_hook(lambda module, gi, go: seen.append((gi, go)))
+    x = dp.tensor([[1.0, 2.0]], requires_grad=True)
+    (layer(x) * 2 + x.sum()).sum().backward()
+    ((inner,), (outer,)) = seen[0]
+    assert inner.tolist() == [[6, 8]] and outer.tolist() == [[2]]
+    assert x.grad.tolist() == [[7, 9]] and layer.weight.grad.tolist() == [[2, 4]]
+    layer(x.detach()).sum().backward()
+    assert seen[1][0] == (None,) and seen[1][1][0].tolist() == [[1]]
+    watch.remove()
+    layer.register_full_backward_hook(lambda module, gi, go: (gi[0] * 10,))
+    x.grad = None
+    layer(x).sum().backward()
+    assert x.grad.tolist() == [[30, 40]]
+
+
+def test_things_are_found_by_their_dotted_names():
+    model = nn.Sequential(Small(), nn.ReLU())
+    assert model.get_parameter("0.first.weight") is model[0].first.weight
+    assert model.get_buffer("0.offset") is model[0].offset
+    assert model.get_submodule("0.second") is model[0].second and model.get_submodule("") is model
+    for call, path, message in (
+        (model.get_parameter, "0.offset", "Small has no parameter 'offset'"),
+        (model.get_buffer, "0.scale", "Small has no buffer 'scale'"),
+        (model.get_submodule, "0.third", "Small has no module 'third'"),
+    ):
+        with pytest.raises(AttributeError, match=message):
+            call(path)
+
+
+def test_loading_by_assignment_takes_dtypes_over():
+    model, given = Small(), {k: v.double() for k, v in Small().state_dict().items()}
+    weight = model.first.weight
+    assert model.load_state_dict(given, assign=True).missing_keys == []
+    assert model.first.weight is weight and weight.dtype == np.float64 and weight.requires_grad
+    assert weight.data is given["first.weight"].data
+
+
+def test_parameter_containers():
+    rows = nn.ParameterList([dp.ones(3), nn.Parameter(dp.zeros(2, 2))]).append(dp.ones(1))
+    assert [name for name, _ in rows.named_parameters()] == ["0", "1", "2"] and len(rows) == 3
+    assert all(isinstance(p, nn.Parameter) for p in rows) and rows[-1] is list(rows)[2]
+    assert repr(rows[:1]) == (
+        "ParameterList(\n  (0): Parameter containing: [float32 of size 3]\n)"
+    )
+    table = nn.ParameterDict({"a": dp.ones(2)})
+    table["b"] = nn.Parameter(dp.ones(1))
+    assert list(table.state_dict()) == ["a", "b"] and table.get("c") is None
+    assert table.pop("a").shape == (2,) and list(table) == ["b"]
+    twin = pickle.loads(pickle.dumps(nn.ModuleDict({"list": rows, "table": table})))
+    assert list(twin.state_dict()) == ["list.0", "list.1", "list.2", "table.b"]
+    assert twin["list"] != rows and len({twin, table}) == 2
+
+
+def test_lists_print_equal_neighbours_once_and_can_be_added():
+    rows = nn.ModuleList([nn.ReLU(), nn.ReLU()]) + [nn.Tanh()]
+    assert repr(rows) == "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"
+    rows += [nn.ReLU()]
+    assert type(rows) is nn.ModuleList and len(rows) == 4
+    assert len(nn.Sequential(nn.ReLU()) + nn.Sequential(nn.Tanh())) == 2
+
+
 def test_a_model_dies_without_the_collector(no_collector):
     """Modules, hooks and graphs hold no reference cycles."""
     import weakref

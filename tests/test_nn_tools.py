@@ -68,3 +68,25 @@ def test_clipping_by_norm_and_value():
     with pytest.raises(RuntimeError, match="nan"):
         nn.utils.clip_grad_norm_(leaves, 0.001, error_if_nonfinite=True)
     np.testing.assert_array_equal(leaves[1].grad.data, before)
+
+
+def test_norms_of_any_tensors_and_of_none():
+    assert nn.utils.get_total_norm([dp.tensor([3.0]), dp.tensor([4.0])]).item() == 5
+    assert nn.utils.get_total_norm([]).item() == 0
+    assert nn.utils.clip_grad_norm_(nn.Linear(1, 1).parameters(), 1.0).item() == 0
+    layer = nn.Linear(2, 1, bias=False)
+    layer(dp.tensor([[3.0, 4.0]])).backward()
+    nn.utils.clip_grads_with_norm_(layer.parameters(), 1.0, dp.tensor(10.0))
+    assert layer.weight.grad.tolist() == [[pytest.approx(0.3), pytest.approx(0.4)]]
+
+
+def test_parameters_as_one_vector_and_back():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    vector = nn.utils.parameters_to_vector(model.parameters())
+    assert vector.shape == (13,) and vector.requires_grad
+    weight, memory = model[0].weight, model[0].weight.data
+    nn.utils.vector_to_parameters(dp.arange(13.0), model.parameters())
+    assert model[0].weight is weight and weight.data is memory
+    assert weight.tolist() == [[0, 1], [2, 3], [4, 5]] and model[1].bias.tolist() == [12]
+    with pytest.raises(ValueError, match="13 parameters"):
+        nn.utils.vector_to_parameters(dp.ones(12), model.parameters())

@@ -30,6 +30,29 @@ TRAJECTORIES = [
      [1.363836079641, -0.616155527606, -1.294059072046, 0.866560454132, 1.159800206444]),
     ("AdamW", {"weight_decay": 0.3, "amsgrad": True},
      [0.531141587582, 0.124722138231, -0.482044968892, 0.078482416023, 0.386187951038]),
+    ("NAdam", {},
+     [0.747917738264, 0.012173738843, -0.693993053953, 0.225268589578, 0.585824452285]),
+    ("NAdam", {"weight_decay": 0.3, "decoupled_weight_decay": True, "momentum_decay": 0.1},
+     [0.656629973118, 0.022066695956, -0.610456744164, 0.189367054605, 0.516980224306]),
+    ("RAdam", {"betas": (0.5, 0.6)},
+     [0.315882936659, 0.070884434043, -0.334149074774, 0.015222103074, 0.330226506429]),
+    ("RAdam", {"weight_decay": 0.1, "maximize": True},
+     [2.101681359677, -0.70641004607, -1.919647269374, 1.201082009367, 1.610141661166]),
+    ("Adamax", {}, [0.68399858852, 0.0569435823, -0.633444390671, 0.159673337989, 0.526601937481]),
+    ("Adamax", {"weight_decay": 0.1, "maximize": True},
+     [1.337712991548, -0.586938213242, -1.258188599089, 0.840480644061, 1.11547742871]),
+    ("RMSprop", {},
+     [0.360527438377, -0.194028227693, -0.402745646755, 0.248856404144, 0.416067457688]),
+    ("RMSprop", {"momentum": 0.5, "centered": True, "weight_decay": 0.1},
+     [0.137777568198, -0.440669695429, -0.294050593038, 0.292836515716, 0.48193491985]),
+    ("Adagrad", {},
+     [0.787322146372, -0.022183636951, -0.731878814799, 0.264003863346, 0.620868487516]),
+    ("Adagrad", {"lr_decay": 0.2, "initial_accumulator_value": 0.5, "weight_decay": 0.1},
+     [0.812415971077, -0.07762547187, -0.754554972315, 0.302589962223, 0.640081283428]),
+    ("Adadelta", {},
+     [0.990715596166, -0.254309283671, -0.924912402678, 0.49296756614, 0.797651621863]),
+    ("Adadelta", {"rho": 0.5, "weight_decay": 0.1, "maximize": True},
+     [0.992176531458, -0.256149394986, -0.926303697986, 0.494699177425, 0.798940367162]),
 ]  # fmt: skip
 
 
@@ -90,6 +113,44 @@ def test_state_dict_has_pytorchs_layout():
     assert plain.state_dict()["state"] == {}
 
 
+STATES = [
+    ("SGD", {"momentum": 0.9}, ["momentum_buffer"]),
+    ("RMSprop", {"centered": True, "momentum": 0.9},
+     ["step", "square_avg", "grad_avg", "momentum_buffer"]),
+    ("RMSprop", {}, ["step", "square_avg"]),
+    ("Adagrad", {}, ["step", "sum"]),
+    ("Adadelta", {}, ["step", "square_avg", "acc_delta"]),
+    ("Adamax", {}, ["step", "exp_avg", "exp_inf"]),
+    ("RAdam", {}, ["step", "exp_avg", "exp_avg_sq"]),
+    ("NAdam", {}, ["step", "exp_avg", "exp_avg_sq", "mu_product"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, options, names", STATES)
+def test_states_have_pytorchs_names(name, options, names):
+    p = dp.tensor(leaf(5), dtype="float32", requires_grad=True)
+    optimizer = getattr(optim, name)([p], **options)
+    p.sum().backward()
+    optimizer.step()
+    optimizer.step()
+    state = optimizer.state_dict()["state"][0]
+    assert list(state) == names
+    for each in names:
+        scalar = each in ("step", "mu_product")
+        assert state[each].shape == (() if scalar else (5,)) and state[each].dtype == np.float32
+    if "step" in names:
+        assert state["step"].item() == 2
+
+
+def test_the_sums_of_adagrad_begin_with_the_optimizer():
+    p, q = leaf(3), leaf(2)
+    optimizer = optim.Adagrad([p], initial_accumulator_value=0.5)
+    optimizer.add_param_group({"params": q})
+    state = optimizer.state_dict()["state"]
+    assert state[0]["sum"].tolist() == [0.5] * 3 and state[1]["sum"].tolist() == [0.5] * 2
+    assert state[1]["step"].item() == 0
+
+
 def test_loading_copies_and_converts_to_the_parameters_dtype():
     p = leaf(5)
     optimizer = optim.Adam([p])
@@ -113,7 +174,7 @@ def test_loading_what_does_not_fit_changes_nothing():
     wrong = [
         ({**good, "param_groups": [groups, groups]}, "different number of parameter groups"),
         ({**good, "param_groups": [{**groups, "params": [0]}]}, "doesn't match the size"),
-        ({**good, "param_groups": [{**groups, "lr": -1.0}]}, "Invalid learning rate"),
+        ({**good, "param_groups": [{**groups, "momentum": -1.0}]}, "Invalid momentum value"),
         ({**good, "state": {0: {"momentum_buffer": dp.ones(7)}}}, "shape"),
     ]
     buffer = optimizer.state[p]["momentum_buffer"]
@@ -138,6 +199,14 @@ def test_groups_have_options_of_their_own():
     assert "Parameter Group 1" in repr(optimizer) and "    lr: 0.0" in repr(optimizer)
 
 
+def test_parameters_may_come_with_their_names():
+    model = nn.Linear(2, 1)
+    group = optim.SGD(model.named_parameters()).param_groups[0]
+    assert group["params"][0] is model.weight and group["param_names"] == ["weight", "bias"]
+    with pytest.raises(TypeError, match=r"only optimize Tensors.*tuple"):
+        optim.SGD([("weight", model.weight), model.bias])
+
+
 def test_parameters_are_checked():
     p = leaf(3)
     cases = [
@@ -156,6 +225,14 @@ def test_parameters_are_checked():
         (lambda: optim.Adam([p], eps=-1.0), ValueError, "Invalid epsilon"),
         (lambda: optim.AdamW([{"params": p, "lr": float("nan")}]), ValueError, "learning rate"),
         (lambda: optim.SGD([p]).add_param_group([p]), TypeError, "must be a dict"),
+        (lambda: optim.RMSprop([p], alpha=-1.0), ValueError, "Invalid alpha value"),
+        (lambda: optim.RMSprop([p], momentum=-1.0), ValueError, "Invalid momentum value"),
+        (lambda: optim.Adagrad([p], lr_decay=-1.0), ValueError, "Invalid lr_decay value"),
+        (lambda: optim.Adagrad([p], initial_accumulator_value=-1.0), ValueError, "accumulator"),
+        (lambda: optim.Adadelta([p], rho=1.1), ValueError, "Invalid rho value: 1.1"),
+        (lambda: optim.Adamax([p], betas=(-0.1, 0.9)), ValueError, "beta parameter at index 0"),
+        (lambda: optim.NAdam([p], momentum_decay=-1.0), ValueError, "Invalid momentum_decay"),
+        (lambda: optim.RAdam([p], eps=-1.0), ValueError, "Invalid epsilon value"),
     ]
     for call, kind, text in cases:
         with pytest.raises(kind, match=text):

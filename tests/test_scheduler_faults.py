@@ -10,6 +10,7 @@ from training import adam, batches, everything, flat, mlp, replica_threads, sche
 import minidp as dp
 from minidp import Tensor, nn, optim
 from minidp.errors import ReplicaError
+from minidp.mode import mode
 from minidp.parallel import host
 from minidp.parallel.exchange import Exchange
 
@@ -30,7 +31,7 @@ class Fragile(nn.Module):
         self.bad = None
 
     def forward(self, x):
-        step, rank = dp.mode.mode.replica.step, dp.mode.mode.replica.rank
+        step, rank = mode.replica.step, mode.replica.rank
         y = self.net(x)
         if self.bad == (step, rank):
             raise Planned("forward")
@@ -92,7 +93,7 @@ def test_a_loader_that_raises():
 
 def test_a_loss_that_raises():
     def loss(y, t):
-        if armed and dp.mode.mode.replica.step == 5 and dp.mode.mode.replica.rank == 1:
+        if armed and mode.replica.step == 5 and mode.replica.rank == 1:
             armed.clear()
             raise Planned("loss")
         return nn.functional.cross_entropy(y, t)
@@ -112,7 +113,7 @@ def test_not_a_number(layout):
 
 def test_a_gradient_that_is_not_finite():
     def loss(y, t):
-        zero = (y * 0).sum() if dp.mode.mode.replica.step == 5 else (y * 0 + 1).sum()
+        zero = (y * 0).sum() if mode.replica.step == 5 else (y * 0 + 1).sum()
         return nn.functional.cross_entropy(y, t) + 0 * zero.sqrt()
 
     run = scheduler(mlp(), loss, devices=2, nan="raise")
@@ -193,7 +194,7 @@ def test_ranks_that_go_separate_ways():
                 self.net = mlp()
 
             def forward(self, x):
-                replica = dp.mode.mode.replica
+                replica = mode.replica
                 if replica.step == 2 and replica.rank == 1:
                     if kind == "another":
                         replica.comm.broadcast(np.zeros(3), "odd").wait()
@@ -222,7 +223,7 @@ def test_a_replica_in_a_long_forward_cannot_disturb_the_next_run():
 
     class Slow(Fragile):
         def forward(self, x):
-            replica = dp.mode.mode.replica
+            replica = mode.replica
             if replica.step == 5 and replica.rank == 1 and not release.is_set():
                 release.wait(5)
             return super().forward(x)
@@ -243,7 +244,7 @@ def test_a_replica_in_a_long_forward_cannot_disturb_the_next_run():
 
 def test_a_late_replica_is_named_with_its_stack():
     def straggler(x):
-        if dp.mode.mode.replica.rank == 1 and dp.mode.mode.replica.step == 2:
+        if mode.replica.rank == 1 and mode.replica.step == 2:
             time.sleep(1.2)
         return net(x)
 

@@ -99,11 +99,11 @@ def test_axes_are_also_numpy_integers():
 
 
 def test_pairs():
-    assert shapes.pair(3, "stride") == shapes.pair([3], "stride") == (3, 3)
-    assert shapes.pair((1, 2), "stride") == (1, 2)
+    assert shapes.sizes(3, 2, "stride") == shapes.sizes([3], 2, "stride") == (3, 3)
+    assert shapes.sizes((1, 2), 2, "stride") == (1, 2)
     for wrong in ((1, 2, 3), 1.5, (1, 2.5), ()):
         with pytest.raises(ShapeError, match="stride must be one integer or two"):
-            shapes.pair(wrong, "stride")
+            shapes.sizes(wrong, 2, "stride")
 
 
 @given(st.lists(st.integers(0, 4), max_size=4).map(tuple), st.data())

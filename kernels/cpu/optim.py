@@ -4,8 +4,6 @@ No sum crosses elements and no multiplication is fused with an addition, so byte
 how the memory is sliced.
 """
 
-import math
-
 import numpy as np
 
 from ._jit import compiled
@@ -59,44 +57,127 @@ def _momentum(p, g, m, lr, momentum, part, decay, sign, nesterov, first):
 
 
 def adam(
-    p, g, m, v, vmax, *, lr, beta1, beta2, eps, weight_decay, decoupled, maximize, amsgrad, step
-):
-    """Adam (Kingma, Ba 2015) in place, as in PyTorch; AdamW (Loshchilov, Hutter 2019) `decoupled`.
+    p, g, m, v, vmax, *, rate, nudge, root, beta1, beta2, eps, weight_decay, shrink, maximize,
+    amsgrad,
+):  # fmt: skip
+    """Adam (Kingma, Ba 2015) in place, and its relatives.
 
-    m += (1 - beta1)(g - m); v = beta2 v + (1 - beta2) g g; vmax = max(vmax, v) if `amsgrad`;
-    p -= lr / (1 - beta1^step) m / (sqrt(vmax or v) / sqrt(1 - beta2^step) + eps). Weight decay
-    adds weight_decay p to g; decoupled, it first takes lr weight_decay p from p. `step` counts
-    from 1.
+    m += (1 - beta1)(d - m); v = beta2 v + (1 - beta2) d d; vmax = max(vmax, v) if `amsgrad`;
+    p = shrink p - (rate m + nudge d) / (sqrt(vmax or v) / root + eps), d being g (turned to
+    `maximize`) plus weight_decay times the shrunk p.
     """
     flats = _flats(p, g, m, v, vmax if amsgrad else None)
     if flats is None:
         return NotImplemented
-    real = p.dtype.type
-    rate, root = lr / (1 - beta1**step), math.sqrt(1 - beta2**step)
-    decay, shrink = (0.0, 1 - lr * weight_decay) if decoupled else (weight_decay, 1.0)
-    moments = real(1 - beta1), real(beta2), real(1 - beta2)
-    constants = real(-1 if maximize else 1), real(decay), real(shrink), real(rate), real(root)
+    sign = -1 if maximize else 1
+    numbers = (1 - beta1, beta2, 1 - beta2, sign, weight_decay, shrink, rate, nudge, root, eps)
+    numbers = [p.dtype.type(x) for x in numbers]
     if amsgrad:
-        _amsgrad(*flats, *moments, *constants, real(eps))
+        _amsgrad(*flats, *numbers)
     else:
-        _adam(*flats[:4], *moments, *constants, real(eps))
+        _adam(*flats[:4], *numbers)
     return None
 
 
 @compiled
-def _adam(p, g, m, v, rest1, beta2, rest2, sign, decay, shrink, rate, root, eps):
+def _adam(p, g, m, v, rest1, beta2, rest2, sign, decay, shrink, rate, nudge, root, eps):
     for i in range(p.shape[0]):
-        d = sign * g[i] + (decay * p[i] if decay else decay)
+        value = p[i] * shrink
+        d = sign * g[i] + (decay * value if decay else decay)
         m[i] += rest1 * (d - m[i])
         v[i] = beta2 * v[i] + rest2 * d * d
-        p[i] = p[i] * shrink - rate * m[i] / (np.sqrt(v[i]) / root + eps)
+        move = rate * m[i] + (nudge * d if nudge else nudge)
+        p[i] = value - move / (np.sqrt(v[i]) / root + eps)
 
 
 @compiled
-def _amsgrad(p, g, m, v, vmax, rest1, beta2, rest2, sign, decay, shrink, rate, root, eps):
+def _amsgrad(p, g, m, v, vmax, rest1, beta2, rest2, sign, decay, shrink, rate, nudge, root, eps):
     for i in range(p.shape[0]):
-        d = sign * g[i] + (decay * p[i] if decay else decay)
+        value = p[i] * shrink
+        d = sign * g[i] + (decay * value if decay else decay)
         m[i] += rest1 * (d - m[i])
         v[i] = beta2 * v[i] + rest2 * d * d
         vmax[i] = vmax[i] if v[i] <= vmax[i] else v[i]
-        p[i] = p[i] * shrink - rate * m[i] / (np.sqrt(vmax[i]) / root + eps)
+        move = rate * m[i] + (nudge * d if nudge else nudge)
+        p[i] = value - move / (np.sqrt(vmax[i]) / root + eps)
+
+
+def rmsprop(
+    p, g, v, c, m, *, lr, alpha, rest, eps, weight_decay, momentum, centered, maximize
+):  # fmt: skip
+    """RMSprop (Tieleman, Hinton 2012) in place; Adagrad with alpha = rest = 1.
+
+    d = g + weight_decay p; v = alpha v + rest d d; c += rest (d - c); r = d / (sqrt(v) + eps), or
+    of v - c c if `centered`; m = momentum m + r; p -= lr m, or lr r. c and m may be None where
+    they are not used.
+    """
+    flats = _flats(p, g, v, c if centered else None, m if momentum else None)
+    if flats is None:
+        return NotImplemented
+    numbers = (lr, alpha, rest, eps, weight_decay, momentum, -1 if maximize else 1)
+    flats = [flats[0] if x is None else x for x in flats]  # never read
+    _rmsprop(*flats, *[p.dtype.type(x) for x in numbers], bool(centered))
+    return None
+
+
+@compiled
+def _rmsprop(p, g, v, c, m, lr, alpha, rest, eps, decay, momentum, sign, centered):
+    for i in range(p.shape[0]):
+        d = sign * g[i] + (decay * p[i] if decay else decay)
+        v[i] = alpha * v[i] + rest * d * d
+        square = v[i]
+        if centered:
+            c[i] += rest * (d - c[i])
+            square -= c[i] * c[i]
+        d /= np.sqrt(square) + eps
+        if momentum:
+            d += momentum * m[i]
+            m[i] = d
+        p[i] -= lr * d
+
+
+def adadelta(p, g, v, u, *, lr, rho, eps, weight_decay, maximize):
+    """Adadelta (Zeiler 2012) in place.
+
+    d = g + weight_decay p; v = rho v + (1 - rho) d d; r = sqrt(u + eps) / sqrt(v + eps) d;
+    u = rho u + (1 - rho) r r; p -= lr r.
+    """
+    flats = _flats(p, g, v, u)
+    if flats is None:
+        return NotImplemented
+    numbers = (lr, rho, 1 - rho, eps, weight_decay, -1 if maximize else 1)
+    _adadelta(*flats, *[p.dtype.type(x) for x in numbers])
+    return None
+
+
+@compiled
+def _adadelta(p, g, v, u, lr, rho, rest, eps, decay, sign):
+    for i in range(p.shape[0]):
+        d = sign * g[i] + (decay * p[i] if decay else decay)
+        v[i] = rho * v[i] + rest * d * d
+        r = np.sqrt(u[i] + eps) / np.sqrt(v[i] + eps) * d
+        u[i] = rho * u[i] + rest * r * r
+        p[i] -= lr * r
+
+
+def adamax(p, g, m, u, *, rate, beta1, beta2, eps, weight_decay, maximize):
+    """Adamax (Kingma, Ba 2015) in place.
+
+    d = g + weight_decay p; m += (1 - beta1)(d - m); u = max(beta2 u, |d| + eps); p -= rate m / u.
+    """
+    flats = _flats(p, g, m, u)
+    if flats is None:
+        return NotImplemented
+    numbers = (rate, 1 - beta1, beta2, eps, weight_decay, -1 if maximize else 1)
+    _adamax(*flats, *[p.dtype.type(x) for x in numbers])
+    return None
+
+
+@compiled
+def _adamax(p, g, m, u, rate, rest, beta2, eps, decay, sign):
+    for i in range(p.shape[0]):
+        d = sign * g[i] + (decay * p[i] if decay else decay)
+        m[i] += rest * (d - m[i])
+        old, new = beta2 * u[i], abs(d) + eps
+        u[i] = new if new > old or new != new else old
+        p[i] -= rate * m[i] / u[i]

@@ -23,7 +23,7 @@ def _zero_images(shape, dtype):
 def max_pool2d(x, *, kernel, stride, padding, dilation, size):
     """Largest value of each window and its tap: x (n, c, h, w) to y, index (n, c, *size).
 
-    The first of equal values is chosen; the first NaN, if any, beats all. A window that lies
+    The first of equal values is chosen; the last NaN, if any, beats all. A window that lies
     outside the image gives -inf and tap 0. index is uint8 for at most 256 taps, else int32.
     """
     if not served(x):
@@ -57,14 +57,14 @@ def _holds(image, top, left, down, right):
 
 @compiled
 def _max_of_four(a, b, c, d, best, chosen):
-    """A later value wins unless it is at most an earlier one, which is no NaN."""
+    """A later value wins if it is larger, or NaN."""
     for k in range(best.shape[0]):
         value, tap, others = a[k], np.uint8(0), (b[k], c[k], d[k])
-        wins = (value == value) & ~(others[0] <= value)
+        wins = (others[0] > value) | (others[0] != others[0])
         value, tap = others[0] if wins else value, np.uint8(1) if wins else tap
-        wins = (value == value) & ~(others[1] <= value)
+        wins = (others[1] > value) | (others[1] != others[1])
         value, tap = others[1] if wins else value, np.uint8(2) if wins else tap
-        wins = (value == value) & ~(others[2] <= value)
+        wins = (others[2] > value) | (others[2] != others[2])
         best[k], chosen[k] = others[2] if wins else value, np.uint8(3) if wins else tap
 
 
@@ -86,7 +86,7 @@ def _max_window(image, best, chosen, top, left, kh, kw, dh, dw):
 def _keep_larger(values, best, chosen, tap, is_first):
     for k in range(values.shape[0]):
         value, old, place = values[k], best[k], chosen[k]
-        wins = is_first | (value > old) | ((value != value) & (old == old))
+        wins = is_first | (value > old) | (value != value)
         best[k] = value if wins else old
         chosen[k] = tap if wins else place
 

@@ -24,6 +24,7 @@ KERNELS = {
         *("max_pool2d", "max_pool2d_input", "max_pool2d_gather", "avg_pool2d", "avg_pool2d_input"),
     ),
     "dropout": ("dropout",),
+    "fused": ("fused",),
     "normalize": ("batch_norm",),
-    "optim": ("sgd", "adam"),
+    "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
 }

@@ -23,34 +23,42 @@ def sgd(gpu, p, g, m, *, lr, momentum, dampening, weight_decay, nesterov, maximi
 
 
 def adam(
-    gpu,
-    p,
-    g,
-    m,
-    v,
-    vmax,
-    *,
-    lr,
-    beta1,
-    beta2,
-    eps,
-    weight_decay,
-    decoupled,
-    maximize,
-    amsgrad,
-    step,
-):
-    """p -= lr m' / (sqrt(v') + eps), m' and v' the running means without bias.
+    gpu, p, g, m, v, vmax, *, rate, nudge, root, beta1, beta2, eps, weight_decay, shrink,
+    maximize, amsgrad,
+):  # fmt: skip
+    """p = shrink p - (rate m + nudge d) / (sqrt(v) / root + eps)."""
+    numbers = (rate, nudge, root, 1 - beta1, beta2, 1 - beta2, eps, weight_decay, shrink)
+    return _launch(gpu, "adam", (p, g, m, v, vmax if amsgrad else None), numbers, maximize)
 
-    decoupled: AdamW; step counts from 1.
-    """
-    g, vmax = gpu.contiguous(g), vmax if amsgrad else None
-    kind = served(p, g, m, v, vmax)
+
+def rmsprop(
+    gpu, p, g, v, c, m, *, lr, alpha, rest, eps, weight_decay, momentum, centered, maximize
+):  # fmt: skip
+    """p -= lr d / (sqrt(v) + eps), v = alpha v + rest d d; c if centered and m if momentum."""
+    arrays = (p, g, v, c if centered else None, m if momentum else None)
+    numbers = (lr, alpha, rest, eps, weight_decay, momentum)
+    return _launch(gpu, "rmsprop", arrays, numbers, maximize)
+
+
+def adadelta(gpu, p, g, v, u, *, lr, rho, eps, weight_decay, maximize):
+    """r = sqrt((u + eps) / (v + eps)) d; p -= lr r; v and u the running means of d d and r r."""
+    numbers = (lr, rho, 1 - rho, eps, weight_decay)
+    return _launch(gpu, "adadelta", (p, g, v, u), numbers, maximize)
+
+
+def adamax(gpu, p, g, m, u, *, rate, beta1, beta2, eps, weight_decay, maximize):
+    """p -= rate m / u, m the running mean of d and u = max(beta2 u, |d| + eps)."""
+    numbers = (rate, 1 - beta1, beta2, eps, weight_decay)
+    return _launch(gpu, "adamax", (p, g, m, u), numbers, maximize)
+
+
+def _launch(gpu, name, arrays, numbers, maximize):
+    """Launch one thread a parameter: arrays (p and g first), their count, numbers, maximize."""
+    p, g, *state = arrays
+    arrays = (p, gpu.contiguous(g), *state)
+    kind = served(*arrays)
     if kind is None:
         return NotImplemented
-    rate, root = lr / (1 - beta1**step), (1 - beta2**step) ** 0.5
-    decay, shrink = (0, 1 - lr * weight_decay) if decoupled else (weight_decay, 1)
-    numbers = (rate, root, 1 - beta1, beta2, 1 - beta2, eps, decay, shrink)
-    args = (p, g, m, v, vmax, p.size, *map(p.dtype.type, numbers), *int32(maximize))
-    gpu.launch_each("optim", f"adam_{kind}", p.size, args)
+    args = (*arrays, p.size, *map(p.dtype.type, numbers), *int32(maximize))
+    gpu.launch_each("optim", f"{name}_{kind}", p.size, args)
     return p

@@ -17,7 +17,7 @@ struct Position {  // element i of (planes, height, width)
     }
 };
 
-// index = a kw + b of the first maximum; a NaN wins; padding is never chosen.
+// index = a kw + b of the first maximum; the last NaN wins; padding is never chosen.
 template <typename T, typename Index>
 __device__ void max_pool2d(const T *x, T *y, Index *index, long long count, Window s) {
     long long i = thread_number();
@@ -33,8 +33,8 @@ __device__ void max_pool2d(const T *x, T *y, Index *index, long long count, Wind
             int w = at.column * s.stride_w - s.pad_w + b * s.dilation_w;
             if (w < 0 || w >= s.width) continue;
             T value = x[h * s.width + w];
-            bool first_nan = value != value && best == best;
-            if (chosen < 0 || value > best || first_nan) best = value, chosen = a * s.kernel_w + b;
+            bool wins = chosen < 0 || value > best || value != value;
+            if (wins) best = value, chosen = a * s.kernel_w + b;
         }
     }
     y[i] = best;

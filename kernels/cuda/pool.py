@@ -20,7 +20,7 @@ def max_suffix(x, kernel):
 
 
 def max_pool2d(gpu, x, *, kernel, stride, padding, dilation, size):
-    """(y, index), both (n, c, *size): first maximum wins, NaN wins, padding is never chosen."""
+    """(y, index), both (n, c, *size): the first maximum wins, the last NaN over all, no padding."""
     kind = max_suffix(x, kernel)
     if kind is None:
         return NotImplemented

@@ -71,6 +71,14 @@ class Gpu:
                 self._kernels[file, name] = found
         return found
 
+    def written(self, text, name):
+        """The kernel `minidp_NAME` of a text that was written for the occasion, a `NAME.cu`."""
+        return self._compile(text, f"{name}.cu").get_function(f"minidp_{name}")
+
+    def run_each(self, kernel, count, args):
+        """Run a written kernel with a thread for each of `count` elements."""
+        kernel((blocks(count),), (THREADS,), tuple(map(argument, args)), shared_mem=0)
+
     def launch(self, file, name, grid, block, args, shared=0):
         """Run `minidp_NAME` of FILE.cu; no blocks: do nothing.
 

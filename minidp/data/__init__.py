@@ -5,6 +5,14 @@ from minidp.data.dataset import ConcatDataset, Dataset, Subset, TensorDataset, r
 from minidp.data.idx import read_idx, write_idx
 from minidp.data.loader import DataLoader
 from minidp.data.mnist import ImageDataset, fashion_mnist, mnist
+from minidp.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from minidp.data.transforms import (
     Compose,
     Lambda,
@@ -16,6 +24,7 @@ from minidp.data.transforms import (
 )
 
 __all__ = [
+    "BatchSampler",
     "Compose",
     "ConcatDataset",
     "DataLoader",
@@ -26,9 +35,14 @@ __all__ = [
     "Pad",
     "RandomCrop",
     "RandomHorizontalFlip",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
     "Subset",
+    "SubsetRandomSampler",
     "TensorDataset",
     "Transform",
+    "WeightedRandomSampler",
     "default_collate",
     "fashion_mnist",
     "mnist",

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from minidp.data.collate import collate, host_array, wrap
 from minidp.data.transforms import Key, as_transform
 from minidp.errors import DataError
+from minidp.random import Generator, default_generator
 from minidp.tensor import Tensor
 
 Array = npt.NDArray[Any]
@@ -54,6 +55,10 @@ class TensorDataset(Dataset):
     `transform` is applied to the first field, batch by batch.  `dataset[i]` and `dataset[rows]`
     (a slice, a list, an array of row numbers or a mask) are tuples of Tensors; there random
     transforms draw what they draw in epoch 0.
+
+    >>> from minidp.data import TensorDataset
+    >>> TensorDataset(dp.arange(3), [5, 6, 7])[1:]
+    (tensor([1, 2]), tensor([6, 7]))
     """
 
     def __init__(self, *tensors: Any, transform: Callable[..., Array] | None = None) -> None:
@@ -147,11 +152,20 @@ class ConcatDataset(Dataset):
             raise DataError(f"ConcatDataset: the sets' fields do not fit ({error})") from None
 
 
-def random_split(dataset: Any, lengths: Sequence[float], seed: int = 0) -> list[Subset]:
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | int | None = None,
+                 seed: int | None = None) -> list[Subset]:  # fmt: skip
     """Subsets of the given lengths (rows, or fractions that add up to 1), drawn at random.
 
-    As in PyTorch, rows that rounding down the fractions leaves over go to the first subsets.
+    As in PyTorch, rows that rounding down the fractions leaves over go to the first subsets.  The
+    seed (or that of `generator`, or else of `manual_seed`) alone decides.
+
+    >>> from minidp.data import random_split
+    >>> [len(part) for part in random_split(range(10), [0.8, 0.2])]
+    [8, 2]
     """
+    if seed is None:
+        of_split = default_generator if generator is None else generator
+        seed = of_split.initial_seed() if isinstance(of_split, Generator) else of_split
     size, rows = len(dataset), list(lengths)
     if math.isclose(sum(rows), 1) and min(rows) >= 0:
         rows = [math.floor(size * fraction) for fraction in rows]

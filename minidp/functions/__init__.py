@@ -4,13 +4,44 @@ Importing this package gives Tensor its methods. Each file lists in ``__all__`` 
 ``minidp.NAME``.
 """
 
-from minidp.functions import elementwise, index, inplace, layout, linalg, reduce
+from minidp.functions import (
+    along,
+    arrange,
+    comparison,
+    derivatives,
+    distance,
+    elementwise,
+    index,
+    inplace,
+    interop,
+    join,
+    layout,
+    linalg,
+    order,
+    padding,
+    places,
+    reduce,
+    search,
+    summation,
+)
+from minidp.functions.along import *
+from minidp.functions.arrange import *
+from minidp.functions.comparison import *
+from minidp.functions.derivatives import *
+from minidp.functions.distance import *
 from minidp.functions.elementwise import *
-from minidp.functions.index import *
+from minidp.functions.interop import *
+from minidp.functions.join import *
 from minidp.functions.layout import *
 from minidp.functions.linalg import *
+from minidp.functions.order import *
+from minidp.functions.places import *
 from minidp.functions.reduce import *
+from minidp.functions.search import *
+from minidp.functions.summation import *
 
 __all__ = [
-    *elementwise.__all__, *index.__all__, *layout.__all__, *linalg.__all__, *reduce.__all__,
+    *along.__all__, *arrange.__all__, *comparison.__all__, *derivatives.__all__, *distance.__all__,
+    *elementwise.__all__, *interop.__all__, *join.__all__, *layout.__all__, *linalg.__all__,
+    *order.__all__, *places.__all__, *reduce.__all__, *search.__all__, *summation.__all__,
 ]  # fmt: skip

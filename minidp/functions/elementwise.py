@@ -4,78 +4,180 @@ from __future__ import annotations
 
 from typing import Any
 
-from minidp.ops.elementwise import (
-    abs,
-    add,
-    cast,
-    cos,
-    div,
-    eq,
-    exp,
-    ge,
-    gt,
-    isfinite,
-    isnan,
-    le,
-    log,
-    lt,
-    maximum,
-    minimum,
-    mul,
-    ne,
-    neg,
-    pow,
-    relu,
-    rsqrt,
-    sigmoid,
-    sign,
-    sin,
-    sqrt,
-    sub,
-    tanh,
-    where,
-)
+import numpy as np
+
+from minidp.ops import arithmetic, comparison, error_function, exponential, trigonometric
+from minidp.ops import elementwise as ops
+from minidp.ops.arithmetic import *  # noqa: F403
+from minidp.ops.comparison import *  # noqa: F403
+from minidp.ops.error_function import *  # noqa: F403
+from minidp.ops.exponential import *  # noqa: F403
+from minidp.ops.trigonometric import *  # noqa: F403
+from minidp.promotion import result_type
 from minidp.tensor import Tensor, method
 from minidp.types import as_dtype
 
-__all__ = ["abs", "add", "clamp", "cos", "div", "eq", "exp", "ge", "gt", "isfinite", "isnan",
-           "le", "log", "lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "relu", "rsqrt",
-           "sigmoid", "sign", "sin", "sqrt", "square", "sub", "tanh", "where"]  # fmt: skip
+__all__ = [
+    *arithmetic.__all__, *comparison.__all__, *error_function.__all__, *exponential.__all__,
+    *trigonometric.__all__,
+    "absolute", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "div", "divide", "exp2", "fix", "frac", "is_floating_point", "lerp",
+    "logit", "multiply", "negative", "positive", "round", "sgn", "square", "sub",
+    "subtract", "true_divide",
+]  # fmt: skip
+
+
+@method()
+def add(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """input + alpha other."""
+    return ops.add(input, other if alpha == 1 else _scaled(input, other, alpha))
+
+
+@method("sub", "subtract")
+def sub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """input - alpha other."""
+    return ops.sub(input, other if alpha == 1 else _scaled(input, other, alpha))
+
+
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """alpha other, in the dtype of input + other; of integers only an integer multiple."""
+    kind = result_type([x.data if isinstance(x, Tensor) else x for x in (input, other)])
+    if isinstance(alpha, float) and kind.kind != "f":
+        raise TypeError(f"add, sub: alpha = {alpha} of integers; expected an integer")
+    return alpha * (other.type(kind) if isinstance(other, Tensor) else other)
+
+
+@method("div", "divide")
+def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; with ``rounding_mode`` "floor" or "trunc" rounded down, or towards 0.
+
+    >>> dp.div(dp.tensor([-7, 7]), 2, rounding_mode="floor")
+    tensor([-4,  3])
+    """
+    if rounding_mode is None:
+        return ops.div(input, other)
+    if rounding_mode not in ("floor", "trunc"):
+        raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {rounding_mode!r}")
+    if rounding_mode == "floor":
+        return ops.floor_divide(input, other)
+    floor = ops.floor_divide(input, other)
+    if floor.dtype.kind != "f":
+        return ops.floor_divide(input - ops.fmod(input, other), other)
+    exact = ops.trunc(ops.div(input, other)).detach()
+    return ops.where(floor == exact, floor, exact)  # its derivative is 0, and NaN nowhere
 
 
 @method("__rsub__")
 def rsub(self: Tensor, other: Any) -> Tensor:
     """other - self."""
-    return sub(other, self)
+    return ops.sub(other, self)
 
 
 @method("__rtruediv__")
 def rdiv(self: Tensor, other: Any) -> Tensor:
     """other / self."""
-    return div(other, self)
+    return ops.div(other, self)
+
+
+@method("__rfloordiv__")
+def rfloordiv(self: Tensor, other: Any) -> Tensor:
+    """other // self."""
+    return ops.floor_divide(other, self)
+
+
+@method("__rmod__")
+def rmod(self: Tensor, other: Any) -> Tensor:
+    """other % self."""
+    return ops.remainder(other, self)
 
 
 @method("__rpow__")
 def rpow(self: Tensor, other: Any) -> Tensor:
     """other ** self."""
-    return pow(other, self)
+    return ops.pow(other, self)
+
+
+@method("positive", "__pos__")
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself."""
+    return input
 
 
 @method()
-def square(self: Tensor) -> Tensor:
-    """y = x^2."""
-    return self * self
+def square(input: Tensor) -> Tensor:
+    """y = x^2; of bool in int64."""
+    return input * input if input.dtype.kind != "b" else input.long()
 
 
 @method()
-def clamp(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """Values kept inside [min, max]; the cotangent passes where they were not changed."""
-    low = self if min is None else where(self < min, min, self)
-    return low if max is None else where(low > max, max, low)
+def exp2(input: Tensor) -> Tensor:
+    """y = 2^x."""
+    return ops.pow(2.0, input)
+
+
+@method()
+def frac(input: Tensor) -> Tensor:
+    """What is behind the point, with the sign of x."""
+    return input - ops.trunc(input)
+
+
+@method()
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest number with ``decimals`` places behind the point; of two, the even one."""
+    if decimals == 0:
+        return ops.round(input)
+    if input.dtype.char == "e":
+        return round(input.type("float32"), decimals=decimals).type("float16")
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    return ops.round(input * scale) / scale if decimals > 0 else ops.round(input / scale) * scale
+
+
+@method()
+def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
+    """input + weight (end - input), computed from the nearer end."""
+    difference = end - input
+    if not isinstance(weight, Tensor):
+        near = -0.5 < weight < 0.5
+        return input + weight * difference if near else end - (1 - weight) * difference
+    near = ops.abs(weight) < 0.5
+    return ops.where(near, input, end) + ops.where(near, weight, weight - 1) * difference
+
+
+@method()
+def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    """input + value tensor1 tensor2."""
+    return input + tensor1 * (tensor2 if value == 1 else value * tensor2)
+
+
+@method()
+def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
+    """input + value tensor1 / tensor2."""
+    return input + (tensor1 / tensor2 if value == 1 else tensor1 * (value / tensor2))
+
+
+@method()
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of sigmoid; with ``eps``, of x kept in [eps, 1 - eps]."""
+    x = input * 1.0
+    outside = ops.where((x < 0) | (x > 1), np.nan, ops.full_like(x, value=0.0))
+    x = x + outside if eps is None else ops.clamp(x, eps, 1 - eps)
+    return ops.log(x) - ops.log1p(-x)
+
+
+@method()
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is float16, float32 or float64."""
+    return bool(input.dtype.kind == "f")
 
 
 @method()
 def type(self: Tensor, dtype: Any) -> Tensor:
     """The same values in ``dtype``; the tensor itself when they already are."""
     wanted = as_dtype(dtype)
-    return self if self.dtype == wanted else cast(self, dtype=wanted)
+    return self if self.dtype == wanted else ops.cast(self, dtype=wanted)
+
+
+absolute, negative, multiply, sgn, fix = ops.abs, ops.neg, ops.mul, ops.sign, ops.trunc
+subtract, divide, true_divide = sub, div, ops.div
+arcsin, arccos, arctan, arctan2 = ops.asin, ops.acos, ops.atan, ops.atan2
+arcsinh, arccosh, arctanh = ops.asinh, ops.acosh, ops.atanh

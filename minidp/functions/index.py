@@ -1,41 +1,173 @@
-"""Indexing under PyTorch's names."""
+"""Indexing under PyTorch's names: reading, and indexed assignment.
+
+A key is read in two steps, as in PyTorch: first integers, slices, None and Ellipsis, which give a
+view; then masks and index arrays.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from minidp.ops.index import get, take_along_dim
+import numpy as np
+
+from minidp.errors import DTypeError, ShapeError
+from minidp.functions.inplace import take_over
+from minidp.mode import aside, mode
+from minidp.ops.index import get, set_at
+from minidp.placement import place
 from minidp.tensor import Tensor, method
 
-__all__ = ["gather", "take_along_dim"]
+__all__: list[str] = []
+WHOLE = slice(None)
 
 
-def plain(key: Any) -> Any:
-    """A key in the form that NumPy takes; index arrays are copied, since backward needs them."""
-    if isinstance(key, tuple):
-        return tuple(plain(part) for part in key)
-    array = key.data if isinstance(key, Tensor) else key
-    return array.copy() if hasattr(array, "strides") else array
+def in_range(name: str, index: Any, size: int, low: int = 0) -> None:
+    """Raise an IndexError that names a value of an index array outside of low .. size - 1."""
+    array = index.data if isinstance(index, Tensor) else index
+    if array.dtype.kind not in "iu":
+        raise DTypeError(f"{name}: an index of {array.dtype}; expected integers")
+    if array.size and (array.min() < low or array.max() >= size):
+        value = int(array.min() if array.min() < low else array.max())
+        raise IndexError(
+            f"{name}: index {value} is out of range for an axis of size {size}; "
+            f"expected {low} to {size - 1}"
+        )
+
+
+def _part(part: Any, device: Any) -> Any:
+    """One part of a key: a slice, None, Ellipsis, an int, or an array on ``device`` (a copy,
+    since backward needs it)."""
+    if part is None or part is ... or isinstance(part, slice) or type(part) is int:
+        return part
+    if isinstance(part, Tensor) and part.dtype == np.uint8:
+        raise IndexError("an index of uint8: say .bool() for a mask, .long() for places")
+    if isinstance(part, Tensor):
+        part._read()  # a captured step knows places only as constants
+    array = part.data if isinstance(part, Tensor) else part
+    array = array if hasattr(array, "strides") else np.asarray(array)
+    if array.dtype.kind not in "biu" and array.size:
+        raise IndexError(f"an index of {array.dtype}: expected integers, booleans or slices")
+    if array.ndim == 0 and array.dtype.kind != "b":
+        return int(array)
+    kind = array.dtype if array.dtype.kind in "biu" else np.int64  # of an empty list
+    return place(array.astype(kind), device)
+
+
+def _steps(self: Tensor, key: Any) -> tuple[Any, Any]:
+    """A key as two keys: the view that is taken first, and what names places in it (or None)."""
+    if type(key) in (int, slice) or key is None or key is ...:
+        return (key, ...) if key is not ... else (key,), None
+    parts = [_part(part, self.device) for part in (key if isinstance(key, tuple) else (key,))]
+    widths = [p.ndim if is_mask(p) else int(p is not None and p is not ...) for p in parts]
+    if not any(hasattr(part, "strides") for part in parts):
+        return tuple(parts) if ... in parts else (*parts, ...), None  # not a bare number
+    if sum(widths) > self.ndim:
+        raise IndexError(f"{sum(widths)} indices for a tensor with {self.ndim} axes")
+    rest = (WHOLE,) * (self.ndim - sum(widths))
+    view, places, axis = [], [], 0
+    for part, width in zip(parts, widths, strict=True):
+        if hasattr(part, "strides"):
+            _check(part, self.shape[axis : axis + width], axis)
+            view += [WHOLE] * width
+            places.append(part)
+        elif part is ...:
+            view, places = [*view, *rest], [*places, *rest]
+            axis += len(rest)
+        else:
+            view.append(part)
+            places += [] if type(part) is int else [WHOLE]
+        axis += width
+    plain = all(part is WHOLE for part in view)
+    return None if plain else tuple(view), places[0] if len(places) == 1 else tuple(places)
+
+
+def is_mask(part: Any) -> bool:
+    return hasattr(part, "dtype") and part.dtype.kind == "b"
+
+
+def _check(part: Any, shape: tuple[int, ...], axis: int) -> None:
+    if not is_mask(part):
+        in_range(f"x[...], axis {axis}", part, shape[0], -shape[0])
+    elif part.shape != shape:
+        raise IndexError(f"a mask of shape {part.shape} for axes of {shape}, from axis {axis}")
 
 
 @method("__getitem__")
 def getitem(self: Tensor, key: Any) -> Tensor:
-    """The elements that ``key`` names."""
-    result: Tensor = get(self, key=plain(key))
-    return result
+    """The elements that ``key`` names; slices give views, masks and index arrays copies."""
+    view, places = _steps(self, key)
+    x = self if view is None else get(self, key=view)
+    return x if places is None else get(x, key=places)
 
 
 @method("__setitem__")
 def setitem(self: Tensor, key: Any, value: Any) -> None:
-    """Write the elements that ``key`` names, in place; for tensors outside the graph."""
-    self._writable("indexed assignment")
-    self.data[plain(key)] = value.data if isinstance(value, Tensor) else value
+    """Write ``value`` (broadcast, cast) where ``key`` says, in place. Recorded, the value gets the
+    cotangent of its places, and what was there before gets 0."""
+    write(self, key, value, "indexed assignment")
+
+
+def write(self: Tensor, key: Any, value: Any, name: str) -> Tensor:
+    """``setitem`` under the name that error messages give it."""
+    view, places = _steps(self, key)
+    value = _without_ones(value)
+    tracked = value.fresh().node if isinstance(value, Tensor) else None
+    try:
+        if mode.grad and (tracked is not None or self.requires_grad):
+            return _assign(self, view, places, value, name)
+        array = value.data if isinstance(value, Tensor) else value
+        array = place(array, self.device) if getattr(array, "ndim", 0) else array
+        aside(_put, self.data, view, places, array)
+        self.changed()
+        return self
+    except ValueError as error:
+        raise ShapeError(f"{name} in {self.shape}: {error}") from error
+
+
+def _put(data: Any, view: Any, places: Any, array: Any) -> None:
+    target = data if view is None or places is None else data[(*view, *[...] * (... not in view))]
+    with np.errstate(all="ignore"):
+        if type(array) is int and data.dtype.kind in "iu":
+            array = np.asarray(array).astype(data.dtype)[()]  # wraps, where NumPy would refuse
+        target[view if places is None else places] = array
+
+
+def _without_ones(value: Any) -> Any:
+    """A value without leading axes of length one: it may have more axes than its place."""
+    if isinstance(value, (list, tuple)):
+        if any(isinstance(each, Tensor) for each in value):
+            raise TypeError("indexed assignment of a list of tensors: join them by stack() first")
+        value = np.asarray(value)
+    shape = getattr(value, "shape", ())
+    ones = next((i for i, n in enumerate(shape) if n != 1), len(shape))
+    return value.reshape(shape[ones:]) if ones else value
+
+
+def _assign(self: Tensor, view: Any, places: Any, value: Any, name: str) -> Tensor:
+    """Indexed assignment as ops: the part that the view names is changed and put back."""
+    new = value if isinstance(value, Tensor) else Tensor(np.asarray(value, self.dtype))
+    new = new.to(self.device).type(self.dtype)
+    if places is not None:
+        new = set_at(self if view is None else get(self, key=view), new, key=places)
+    whole = places is not None and view is None
+    return take_over(self, new if whole else set_at(self, new, key=view), name)
 
 
 @method()
-def gather(self: Tensor, dim: int, index: Tensor) -> Tensor:
-    """y[i][j] = x[index[i][j]][j] for dim 0, and so on for other axes."""
-    axis = dim % max(self.ndim, 1)
-    key = tuple(slice(None) if a == axis else slice(0, n) for a, n in enumerate(index.shape))
-    result: Tensor = take_along_dim(get(self, key=key), index, dim=axis)
-    return result
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Set every element, in place."""
+    return write(self, ..., value, "fill_")
+
+
+@method()
+def zero_(self: Tensor) -> Tensor:
+    """Set every element to 0, in place."""
+    return write(self, ..., 0, "zero_")
+
+
+@method()
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Take over the values of ``src`` (broadcast, cast, from any device), in place."""
+    if getattr(src, "ndim", 0) > self.ndim:
+        raise ShapeError(f"copy_: values of {src.shape} into {self.shape}")
+    return write(self, ..., src, "copy_")

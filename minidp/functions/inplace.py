@@ -8,29 +8,50 @@ requires a gradient is refused while autograd records: its value would no longer
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import setitem
 from typing import Any
 
+import numpy as np
+
 from minidp.errors import DTypeError, GraphError, ShapeError
+from minidp.functions import comparison, elementwise  # noqa: F401  (give Tensor the methods)
 from minidp.functions.linalg import matmul
-from minidp.mode import mode
+from minidp.mode import aside, mode
+from minidp.node import Base
 from minidp.op import OPS
 from minidp.placement import place
 from minidp.tensor import Tensor, method
 from minidp.types import category
 
 UFUNCS = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow",
-    "negative": "neg", "absolute": "abs", "exp": "exp", "log": "log", "sqrt": "sqrt",
-    "tanh": "tanh", "sin": "sin", "cos": "cos", "sign": "sign", "maximum": "maximum",
-    "minimum": "minimum", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le",
-    "greater": "gt", "greater_equal": "ge",
+    "absolute": "abs", "add": "add", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
+    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
+    "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
+    "ceil": "ceil", "cos": "cos", "cosh": "cosh", "divide": "div", "equal": "eq", "exp": "exp",
+    "expm1": "expm1", "floor": "floor", "floor_divide": "floor_divide", "fmod": "fmod",
+    "greater": "gt", "greater_equal": "ge", "hypot": "hypot", "invert": "bitwise_not",
+    "isfinite": "isfinite", "isnan": "isnan", "left_shift": "bitwise_left_shift", "less": "lt",
+    "less_equal": "le", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2",
+    "logaddexp": "logaddexp", "maximum": "maximum", "minimum": "minimum", "multiply": "mul",
+    "negative": "neg", "not_equal": "ne", "power": "pow", "remainder": "remainder",
+    "right_shift": "bitwise_right_shift", "rint": "round", "sign": "sign", "signbit": "signbit",
+    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "subtract": "sub", "tan": "tan", "tanh": "tanh",
+    "trunc": "trunc",
 }  # fmt: skip
 """NumPy's names of the ops that it may ask a Tensor for."""
 
 
 def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
     """Give ``self`` the values of ``result``, and its node when that was recorded."""
-    if mode.grad and self.node is not None and self.is_leaf:
+    root = self.fresh()
+    while root.base is not None and root.base.source is not None:
+        root = root.base.source
+    if mode.grad and result.node is not None and root.base is not None:
+        raise GraphError(
+            f"{name}: a view that was made under no_grad() would be changed by what is recorded; "
+            "make the view outside, or change it under no_grad() too"
+        )
+    if mode.grad and root.node is not None and root.is_leaf:
         raise GraphError(
             f"{name}: a leaf that requires a gradient would be changed in place; do it in a "
             "`with no_grad():` block, or write x = x + ... for a new tensor"
@@ -39,47 +60,80 @@ def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
         raise ShapeError(f"{name}: the result has shape {result.shape}, the tensor {self.shape}")
     if category(result.dtype) > category(self.dtype):
         raise DTypeError(f"{name}: a result of {result.dtype} does not fit into {self.dtype}")
-    self.data[...] = result.data
+    aside(setitem, self.data, ..., result.data)
     self.changed()
-    if mode.grad and result.node is not None:
+    if mode.grad:
         self.node = result.node
+        _hand_up(self)
     return self
 
 
+def _hand_up(view: Tensor) -> None:
+    """Tell what ``view`` is a view of that it was changed there, which has a node of its own."""
+    base = view.base
+    if base is None or base.source is None:
+        return
+    source, base.moment = base.source, view.version[0]
+    if source.node is not None or view.node is not None:
+        source.node = _written(source, view, base).node
+    _hand_up(source)
+
+
+def _written(source: Tensor, view: Tensor, base: Base) -> Tensor:
+    """``source`` with ``view`` in its place, as an op."""
+    if base.op.name in ("get", "cast"):
+        return OPS["set_at"](source, view, key=base.constants.get("key", ...))
+    count = source.numel()
+    places = place(np.arange(count).reshape(source.shape), source.device)
+    key = base.op.compute([places], base.constants).reshape(-1)
+    flat = (OPS["reshape"](x, shape=(x.numel(),)) for x in (source, view))
+    return OPS["reshape"](OPS["set_at"](*flat, key=key), shape=source.shape)
+
+
 def _in_place(name: str) -> Callable[..., Tensor]:
-    def change(self: Tensor, other: Any) -> Tensor:
+    function = getattr(Tensor, name)
+
+    def change(self: Tensor, *others: Any, **options: Any) -> Tensor:
         before = self
-        if mode.grad and isinstance(other, Tensor) and other.node is not None:
+        if mode.grad and ((self.requires_grad and name not in LINEAR) or _recorded(others)):
             before = Tensor(self.data.copy())  # a rule may keep what is about to be overwritten
             before.node = self.node
-        return take_over(self, OPS[name](before, other), f"{name}_")
+        return take_over(self, function(before, *others, **options), f"{name}_")
 
     change.__doc__ = f"``{name}`` in place."
     return change
 
 
-for _name, _sign in (("add", "iadd"), ("sub", "isub"), ("mul", "imul"), ("div", "itruediv")):
-    method(f"__{_sign}__", f"{_name}_")(_in_place(_name))
+def _recorded(others: tuple[Any, ...]) -> bool:
+    return any(isinstance(other, Tensor) and other.node is not None for other in others)
 
 
-@method()
-def zero_(self: Tensor) -> Tensor:
-    return fill_(self, 0)
+LINEAR = ("add", "sub", "mul", "div", "neg", "floor_divide", "remainder", "fmod")
+"""Methods whose rules for ``self`` do not keep it."""
 
+METHODS = (
+    *LINEAR, "abs", "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2",
+    "atanh", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clamp_max", "clamp_min", "clip",
+    "copysign", "cos", "cosh", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix",
+    "floor", "frac", "ge", "gt", "hypot", "le", "lerp", "log", "log10", "log1p", "log2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "multiply",
+    "nan_to_num", "ne", "negative", "pow", "reciprocal", "relu", "round", "rsqrt", "sgn",
+    "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
+    "xlogy",
+)  # fmt: skip
+"""Methods that exist in place too, with an underscore behind their name."""
 
-@method()
-def fill_(self: Tensor, value: float) -> Tensor:
-    self._writable("fill_")
-    self.data[...] = value
-    return self
+OPERATORS = {
+    "add": "iadd", "sub": "isub", "mul": "imul", "div": "itruediv", "floor_divide": "ifloordiv",
+    "remainder": "imod", "pow": "ipow", "bitwise_and": "iand", "bitwise_or": "ior",
+    "bitwise_xor": "ixor", "bitwise_left_shift": "ilshift", "bitwise_right_shift": "irshift",
+}  # fmt: skip
 
-
-@method()
-def copy_(self: Tensor, source: Any) -> Tensor:
-    self._writable("copy_")
-    array = source.data if isinstance(source, Tensor) else source
-    self.data[...] = place(array, self.device) if hasattr(array, "dtype") else array
-    return self
+for _name in METHODS:
+    method(f"{_name}_")(_in_place(_name))
+for _name, _sign in OPERATORS.items():
+    method(f"__{_sign}__")(_in_place(_name))
 
 
 @method("__array_ufunc__")
@@ -95,4 +149,8 @@ def array_ufunc(self: Tensor, ufunc: Any, how: str, *inputs: Any, **options: Any
     if ufunc.__name__ == "matmul":
         return matmul(*(x if isinstance(x, Tensor) else Tensor(x) for x in inputs))
     name = UFUNCS.get(ufunc.__name__)
-    return NotImplemented if name is None else OPS[name](*inputs)
+    if name is not None:
+        return OPS[name](*inputs)
+    same = getattr(Tensor, ufunc.__name__, None)  # such as square, which is no op
+    given = (x if isinstance(x, Tensor) else Tensor(x) for x in inputs)
+    return NotImplemented if same is None else same(*given)

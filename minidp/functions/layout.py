@@ -1,203 +1,203 @@
-"""Shapes, orders and places under PyTorch's names."""
+"""Shapes and orders of axes under PyTorch's names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index as integer
 from typing import Any
 
 import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.ops import layout as ops
-from minidp.placement import place
 from minidp.shapes import axis_of, resolve
 from minidp.tensor import Tensor, method
-from minidp.types import BY_NAME
 
-__all__ = ["cat", "chunk", "flatten", "permute", "reshape", "split", "squeeze", "stack", "t",
-           "transpose", "unsqueeze"]  # fmt: skip
+__all__ = ["broadcast_shapes", "broadcast_tensors", "broadcast_to", "flatten", "moveaxis",
+           "movedim", "permute", "ravel", "reshape", "squeeze", "swapaxes", "swapdims", "t",
+           "transpose", "unflatten", "unsqueeze"]  # fmt: skip
 
 
-def _sizes(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sizes given one by one or as one sequence."""
-    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+def sizes_of(given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
+    """Sizes given one by one, as one sequence, or by keyword."""
+    given = given if named is None else (named,)
+    listed = len(given) == 1 and isinstance(given[0], (tuple, list))
+    return tuple(integer(each) for each in (given[0] if listed else given))
+
+
+def axes_in_order(name: str, dims: Any, ndim: int) -> list[int]:
+    """One axis or several, each counted from the front."""
+    return [axis_of(name, d, ndim) for d in (dims if isinstance(dims, (tuple, list)) else (dims,))]
+
+
+def real_axis(x: Tensor, name: str, dim: int) -> int:
+    """An axis that there is: a number has none."""
+    if x.ndim == 0:
+        raise ShapeError(f"{name}: a tensor without axes has no dim {dim}")
+    return axis_of(name, dim, x.ndim)
 
 
 @method("reshape", "view")
-def reshape(self: Tensor, *shape: Any) -> Tensor:
-    """The values under another shape; one size may be -1."""
-    result: Tensor = ops.reshape(self, shape=resolve(_sizes(shape), self.numel()))
-    return result
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
+    """The values under another shape; one size may be -1. A view where the strides allow it.
+
+    >>> dp.reshape(dp.arange(6), (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    return ops.reshape(input, shape=resolve(sizes_of(sizes, shape), input.numel()))
 
 
-@method()
+@method("view_as", "reshape_as")
 def view_as(self: Tensor, other: Tensor) -> Tensor:
     """The values under the shape of ``other``."""
-    return reshape(self, *other.shape)
+    return reshape(self, other.shape)
 
 
 @method()
-def permute(self: Tensor, *dims: Any) -> Tensor:
-    """The axes in the order ``dims``."""
-    axes = tuple(axis_of("permute", dim, self.ndim) for dim in _sizes(dims))
-    if sorted(axes) != list(range(self.ndim)):
-        raise ShapeError(f"permute({self.shape}, {_sizes(dims)}): name every axis once")
-    result: Tensor = ops.permute(self, axes=axes)
-    return result
+def permute(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
+    """The axes in the order ``dims``.
+
+    >>> dp.permute(dp.ones(2, 3, 4), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
+    wanted = axes_in_order("permute", sizes_of(axes, dims), input.ndim)
+    if sorted(wanted) != list(range(input.ndim)):
+        raise ShapeError(f"permute({input.shape}, {sizes_of(axes, dims)}): name every axis once")
+    return ops.permute(input, axes=tuple(wanted))
 
 
-@method()
-def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
+@method("transpose", "swapdims")
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two axes exchanged."""
-    axes = list(range(self.ndim))
-    i, j = (axis_of("transpose", dim, self.ndim) for dim in (dim0, dim1))
-    axes[i], axes[j] = axes[j], axes[i]
-    result: Tensor = ops.permute(self, axes=tuple(axes))
-    return result
+    axes = list(range(input.ndim))
+    i, j = axes_in_order("transpose", (dim0, dim1), input.ndim)
+    if axes:
+        axes[i], axes[j] = axes[j], axes[i]
+    return ops.permute(input, axes=tuple(axes))
+
+
+swapdims = transpose
 
 
 @method()
-def t(self: Tensor) -> Tensor:
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two axes exchanged."""
+    return transpose(input, axis0, axis1)
+
+
+@method("movedim", "moveaxis")
+def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
+    """The axes ``source`` at the places ``destination``, the others in their order."""
+    moved, places = (axes_in_order("movedim", d, input.ndim) for d in (source, destination))
+    if len(set(moved)) != len(set(places)) or len(moved) != len(places):
+        raise ShapeError(f"movedim({source}, {destination}): as many places as axes, each once")
+    rest = iter([axis for axis in range(input.ndim) if axis not in moved])
+    named = dict(zip(places, moved, strict=True))
+    order = tuple(named[i] if i in named else next(rest) for i in range(input.ndim))
+    return ops.permute(input, axes=order)
+
+
+moveaxis = movedim
+
+
+@method()
+def t(input: Tensor) -> Tensor:
     """The transpose of a matrix."""
-    if self.ndim > 2:
-        raise ShapeError(f"t() is for at most two axes, got {self.shape}; use transpose()")
-    return self if self.ndim < 2 else transpose(self, 0, 1)
+    if input.ndim > 2:
+        raise ShapeError(f"t() is for at most two axes, got {input.shape}; use transpose()")
+    return input if input.ndim < 2 else transpose(input, 0, 1)
 
 
 @method()
-def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from ``start_dim`` to ``end_dim`` as one, in C order."""
-    if self.ndim == 0:
-        return self.reshape(1)
-    i, j = (axis_of("flatten", dim, self.ndim) for dim in (start_dim, end_dim))
+    i, j = axes_in_order("flatten", (start_dim, end_dim), max(1, input.ndim))
+    if i == j:
+        return input if input.ndim else reshape(input, 1)
     if i > j:
         raise ShapeError(f"flatten({start_dim}, {end_dim}): starts behind its end")
-    size = int(np.prod(self.shape[i : j + 1], dtype=int))
-    return self.reshape(*self.shape[:i], size, *self.shape[j + 1 :])
+    size = int(np.prod(input.shape[i : j + 1], dtype=int))
+    return reshape(input, (*input.shape[:i], size, *input.shape[j + 1 :]))
 
 
 @method()
-def squeeze(self: Tensor, dim: Any = None) -> Tensor:
+def ravel(input: Tensor) -> Tensor:
+    """The values as one axis, in C order."""
+    whole = input if input.is_contiguous() else ops.copy(input)
+    return reshape(whole, -1) if input.numel() else reshape(whole, 0)
+
+
+@method()
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """Axis ``dim`` as several axes of ``sizes``, one of which may be -1."""
+    axis = axis_of("unflatten", dim, input.ndim)
+    parts = resolve(sizes_of((sizes,)), input.shape[axis], "unflatten")
+    return reshape(input, (*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
+
+
+@method()
+def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     """Without its axes of length one (or only without those of ``dim``)."""
-    dims = range(self.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    drop = {axis_of("squeeze", each, self.ndim) for each in dims}
-    kept = [n for axis, n in enumerate(self.shape) if n != 1 or axis not in drop]
-    result: Tensor = ops.reshape(self, shape=tuple(kept))
-    return result
+    drop = axes_in_order("squeeze", list(range(input.ndim)) if dim is None else dim, input.ndim)
+    kept = [n for axis, n in enumerate(input.shape) if n != 1 or axis not in drop]
+    return ops.reshape(input, shape=tuple(kept))
 
 
 @method()
-def unsqueeze(self: Tensor, dim: int) -> Tensor:
-    """With a new axis of length one at ``dim``."""
-    axis = axis_of("unsqueeze", dim, self.ndim + 1)
-    result: Tensor = ops.reshape(self, shape=(*self.shape[:axis], 1, *self.shape[axis:]))
-    return result
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """With a new axis of length one at ``dim``.
+
+    >>> dp.unsqueeze(dp.ones(3), 0).shape
+    (1, 3)
+    """
+    axis = axis_of("unsqueeze", dim, input.ndim + 1)
+    return ops.reshape(input, shape=(*input.shape[:axis], 1, *input.shape[axis:]))
 
 
 @method("expand", "broadcast_to")
-def expand(self: Tensor, *sizes: Any) -> Tensor:
-    """Axes of length one repeated to ``sizes``; -1 keeps an axis."""
-    wanted = _sizes(sizes)
-    own = (1,) * (len(wanted) - self.ndim) + self.shape
+def broadcast_to(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
+    """Axes of length one repeated to ``sizes``, without a copy; -1 keeps an axis."""
+    wanted = sizes_of(sizes, size)
+    own = (1,) * (len(wanted) - input.ndim) + input.shape
     shape = tuple(n if size == -1 else size for n, size in zip(own, wanted, strict=False))
-    fits = len(own) == len(wanted)
+    fits = len(own) == len(wanted) and -1 not in wanted[: len(wanted) - input.ndim]
     if not fits or any(n not in (1, size) for n, size in zip(own, shape, strict=True)):
-        raise ShapeError(f"expand({self.shape}, {wanted}): only axes of length 1 can grow")
-    result: Tensor = ops.expand(self, shape=shape)
-    return result
-
-
-def cat(tensors: Sequence[Any], dim: int = 0) -> Tensor:
-    """Tensors end to end along ``dim``."""
-    if len(tensors) == 0:
-        raise ShapeError("cat: expected at least one tensor")
-    axis = axis_of("cat", dim, tensors[0].ndim)
-    for each in tensors:
-        if [*each.shape[:axis], *each.shape[axis + 1 :]] != [
-            *tensors[0].shape[:axis], *tensors[0].shape[axis + 1 :]
-        ]:  # fmt: skip
-            given = ", ".join(str(t.shape) for t in tensors)
-            raise ShapeError(f"cat({given}): all axes but {axis} must be equal")
-    result: Tensor = ops.concat(*tensors, dim=axis)
-    return result
-
-
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis ``dim``."""
-    return cat([each.unsqueeze(dim) for each in tensors], dim)
+        raise ShapeError(f"expand({input.shape}, {wanted}): only axes of length 1 can grow")
+    return ops.expand(input, shape=shape)
 
 
 @method()
-def split(self: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of ``split_size`` along ``dim`` (the last may be smaller), or of the given sizes."""
-    axis = axis_of("split", dim, self.ndim)
-    total = self.shape[axis]
-    if isinstance(split_size, int):
-        sizes = [min(split_size, total - at) for at in range(0, total, split_size)] or [0]
-    else:
-        sizes = list(split_size)
-        if np.sum(sizes, dtype=int) != total:
-            raise ShapeError(f"split({sizes}): the sizes must add up to {total}")
-    starts = [int(np.sum(sizes[:i], dtype=int)) for i in range(len(sizes))]
-    pieces = zip(starts, sizes, strict=True)
-    return tuple(ops.narrow(self, dim=axis, start=at, length=n) for at, n in pieces)
+def expand_as(self: Tensor, other: Tensor) -> Tensor:
+    """Axes of length one repeated to the shape of ``other``."""
+    return broadcast_to(self, other.shape)
 
 
-@method()
-def chunk(self: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` pieces of equal size along ``dim`` (the last may be smaller)."""
-    return split(self, max(1, -(-self.shape[axis_of("chunk", dim, self.ndim)] // chunks)), dim)
+def shapes_text(tensors: Sequence[Tensor]) -> str:
+    return ", ".join(str(x.shape) for x in tensors)
 
 
-@method()
-def clone(self: Tensor) -> Tensor:
-    """A copy that the gradient passes through."""
-    result: Tensor = ops.copy(self)
-    return result
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that all of ``shapes`` broadcast to."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        given = ", ".join(map(str, shapes))
+        raise ShapeError(f"broadcast_shapes({given}): {error}") from error
 
 
-@method()
-def contiguous(self: Tensor) -> Tensor:
-    """In C order; the tensor itself when it already is."""
-    return self if self.is_contiguous() else clone(self)
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Tensors expanded to the shape that all of them broadcast to."""
+    try:
+        shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    except ValueError as error:
+        raise ShapeError(f"broadcast_tensors({shapes_text(tensors)}): {error}") from error
+    return tuple(broadcast_to(x, shape) for x in tensors)
 
 
-@method()
-def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``; itself if no change."""
-    device, dtype = kwargs.get("device"), kwargs.get("dtype")
-    for each in args:
-        if isinstance(each, Tensor):
-            device, dtype = each.device, each.dtype
-        elif isinstance(each, (np.dtype, type)) or each in BY_NAME:
-            dtype = each
-        else:
-            device = each
-    result = self if dtype is None else self.type(dtype)
-    if device is None or place(result.data, device) is result.data:
-        return result
-    moved: Tensor = ops.to_device(result, device=device, source=self.device)
-    return moved
-
-
-@method()
-def cpu(self: Tensor) -> Tensor:
-    """The values in host memory."""
-    return to(self, "cpu:0")
-
-
-@method()
-def cuda(self: Tensor, device: int = 0) -> Tensor:
-    """The values on GPU ``device``."""
-    return to(self, f"cuda:{device}")
-
-
-for _name in ("half", "float", "double", "int", "long", "bool"):
-
-    @method(_name)
-    def _cast(self: Tensor, _dtype: str = _name) -> Tensor:
-        """The same values in the dtype of the method's name."""
-        return to(self, BY_NAME[_dtype])
-
-
-Tensor.T = property(lambda self: ops.permute(self, axes=tuple(range(self.ndim))[::-1]))  # type: ignore
+Tensor.T = property(  # type: ignore[assignment]
+    lambda self: ops.permute(self, axes=tuple(range(self.ndim))[::-1]), doc="The axes reversed."
+)
+Tensor.mT = property(  # type: ignore[attr-defined]
+    lambda self: transpose(self, -2, -1) if self.ndim else self,
+    doc="The last two axes exchanged.")  # fmt: skip

@@ -1,73 +1,107 @@
-"""Modules that hold modules: in a row, as a list, or by name."""
+"""Modules that hold modules or parameters: in a row, as a list, or by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, ClassVar, Self
 
 from minidp.nn.module import Module
+from minidp.parameter import Parameter
+
+__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 
-class Numbered(Module):
-    """Children under the names "0", "1", ...: what Sequential and ModuleList share."""
+class Container(Module):
+    """What containers share: attributes of one kind, by their names."""
 
-    def _all(self) -> list[Module]:
-        return [value for value in vars(self).values() if isinstance(value, Module)]
+    kind: ClassVar[type] = Module
 
-    def _names(self) -> list[str]:
-        return [name for name, value in vars(self).items() if isinstance(value, Module)]
+    def _held(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, self.kind)}
 
-    def _name(self, index: int) -> str:
-        names = self._names()
-        if not -len(names) <= index < len(names):
-            raise IndexError(f"index {index} is out of range: there are {len(names)} modules")
-        return names[index]
-
-    def _renumber(self, modules: Iterable[Module]) -> None:
-        for name in self._names():
-            delattr(self, name)
-        for index, module in enumerate(modules):
-            self.add_module(str(index), module)
+    def _put(self, name: str, value: Any) -> None:
+        if self.kind is Module:
+            self.add_module(name, value)
+        else:
+            value = value if isinstance(value, Parameter) else Parameter(value)
+            self.register_parameter(name, value)
 
     def __len__(self) -> int:
-        return len(self._names())
+        return len(self._held())
 
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._all())
+    def _printed(self) -> list[tuple[str, str]]:
+        if self.kind is Module:
+            return super()._printed()
+        return [(name, f"Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]")
+                for name, p in self._held().items()]  # fmt: skip
 
-    def __setitem__(self, index: int, module: Module) -> None:
-        self.add_module(self._name(index), module)
+
+class Numbered(Container):
+    """A list: what it holds has the names "0", "1", ..."""
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self.extend(values or ())
+
+    def _name(self, index: int) -> str:
+        names = list(self._held())
+        if not -len(names) <= index < len(names):
+            raise IndexError(f"index {index} is out of range: there are {len(names)} entries")
+        return names[index]
+
+    def _renumber(self, values: Iterable[Any]) -> None:
+        for name in self._held():
+            delattr(self, name)
+        for index, value in enumerate(values):
+            self._put(str(index), value)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return vars(self)[self._name(index)]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._held().values())
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self._put(self._name(index), value)
 
     def __delitem__(self, index: int | slice) -> None:
-        modules = self._all()
-        del modules[index]
-        self._renumber(modules)
+        values = list(self)
+        del values[index]
+        self._renumber(values)
 
-    def append(self, module: Module) -> Self:
-        self.add_module(str(len(self)), module)
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        return self.extend(values)
+
+    def append(self, value: Any) -> Self:
+        self._put(str(len(self)), value)
         return self
 
-    def extend(self, modules: Iterable[Module]) -> Self:
-        for module in modules:
-            self.append(module)
+    def extend(self, values: Iterable[Any]) -> Self:
+        for value in values:
+            self.append(value)
         return self
 
-    def insert(self, index: int, module: Module) -> Self:
-        modules = self._all()
-        modules.insert(index, module)
-        self._renumber(modules)
+    def insert(self, index: int, value: Any) -> Self:
+        values = list(self)
+        values.insert(index, value)
+        self._renumber(values)
         return self
 
-    def pop(self, index: int = -1) -> Module:
-        module = self._all()[index]
+    def pop(self, index: int = -1) -> Any:
+        value = self[index]
         del self[index]
-        return module
+        return value
 
 
 class Sequential(Numbered):
     """Modules in a row: each is called with what the one before returned.
 
     ``Sequential(a, b)`` names them "0", "1"; ``Sequential({"first": a, "second": b})`` by its keys.
+
+    >>> nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))(dp.rand(5, 2)).shape
+    (5, 1)
     """
 
     def __init__(self, *args: Any) -> None:
@@ -78,11 +112,14 @@ class Sequential(Numbered):
 
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return type(self)({name: vars(self)[name] for name in self._names()[index]})
-        return vars(self)[self._name(index)]
+            return type(self)(dict(list(self._held().items())[index]))
+        return super().__getitem__(index)
+
+    def __add__(self, other: Iterable[Module]) -> Sequential:
+        return Sequential(*self, *other)
 
     def forward(self, input: Any) -> Any:
-        for module in self._all():
+        for module in self:
             input = module(input)
         return input
 
@@ -91,59 +128,63 @@ class ModuleList(Numbered):
     """A list whose modules are registered; it has no forward."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def _printed(self) -> list[tuple[str, str]]:
+        """Equal neighbours on one line: (0-2): 3 x ReLU()."""
+        runs: list[list[Any]] = []
+        for at, (_, text) in enumerate(super()._printed()):
+            if runs and runs[-1][2] == text:
+                runs[-1][1] = at
+            else:
+                runs.append([at, at, text])
+        return [(str(a), text) if a == b else (f"{a}-{b}", f"{b - a + 1} x {text}")
+                for a, b, text in runs]  # fmt: skip
+
+
+class ParameterList(Numbered):
+    """A list of parameters; tensors that are put in become some."""
+
+    kind = Parameter
+
+
+class Named(Container, MutableMapping[str, Any]):
+    """A dict: what it holds has the names of its keys."""
+
+    __hash__, __eq__ = Module.__hash__, Module.__eq__  # one is not another that holds the same
+
+    def __init__(self, values: Any = None) -> None:
         super().__init__()
-        self.extend(modules or ())
+        self.update(values or {})
 
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(self._all()[index])
-        return vars(self)[self._name(index)]
+    def __getitem__(self, key: str) -> Any:
+        return self._held()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._put(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        del self._held()[key]
+        delattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held())
 
 
-class ModuleDict(Module):
+class ModuleDict(Named):
     """A dict whose modules are registered; it has no forward."""
 
     def __init__(self, modules: Any = None) -> None:
-        super().__init__()
-        self.update(modules or {})
+        super().__init__(modules)
 
-    def __getitem__(self, key: str) -> Module:
-        return dict(self.items())[key]
 
-    def __setitem__(self, key: str, module: Module) -> None:
-        self.add_module(key, module)
+class ParameterDict(Named):
+    """A dict of parameters; tensors that are put in become some."""
 
-    def __delitem__(self, key: str) -> None:
-        self.pop(key)
+    kind = Parameter
 
-    def __len__(self) -> int:
-        return len(self.items())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.keys())
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.keys()
-
-    def keys(self) -> list[str]:
-        return [name for name, _ in self.items()]
-
-    def values(self) -> list[Module]:
-        return [module for _, module in self.items()]
-
-    def items(self) -> list[tuple[str, Module]]:
-        return [(n, value) for n, value in vars(self).items() if isinstance(value, Module)]
-
-    def update(self, modules: Any) -> None:
-        """Add from a mapping or from (name, module) pairs."""
-        for key, module in modules.items() if hasattr(modules, "items") else modules:
-            self[key] = module
-
-    def pop(self, key: str) -> Module:
-        module = self[key]
-        delattr(self, key)
-        return module
-
-    def clear(self) -> None:
-        for key in self.keys():
-            delattr(self, key)
+    def __init__(self, parameters: Any = None) -> None:
+        super().__init__(parameters)

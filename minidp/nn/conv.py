@@ -2,75 +2,126 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from minidp.create import empty
+from minidp import functional as F
 from minidp.errors import ShapeError
-from minidp.nn import functional as F
-from minidp.nn.linear import reset_affine
-from minidp.nn.module import Module
-from minidp.parameter import Parameter
-from minidp.shapes import pair
+from minidp.functional.conv import missing
+from minidp.nn.layer import Stateless
+from minidp.nn.linear import Affine
+from minidp.shapes import sizes
 from minidp.tensor import Tensor
 
-Size = int | tuple[int, int]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+           "Fold", "Unfold"]  # fmt: skip
 
 
-class Conv2d(Module):
-    """Cross-correlation of images (n, c, h, w) with learned kernels.
+class Convolution(Affine):
+    """Cross-correlation of (n, c, ...), of one, two or three ``axes``, with learned kernels.
 
-    ``weight`` is (out_channels, in_channels / groups, height, width), ``bias`` (out_channels) or
-    None. ``padding`` is a size, "valid" (none) or "same" (stride 1; an odd rest goes to the right
-    and the bottom); the padding is zeros.
+    ``weight`` is (out_channels, in_channels / groups, ...), of ``transposed`` layers (in_channels,
+    out_channels / groups, ...); ``bias`` (out_channels) or None. ``padding`` is a size, "valid"
+    (none) or "same" (stride 1; an odd rest goes behind); its values are those of ``padding_mode``.
     """
 
-    bias: Parameter | None
+    axes: ClassVar[int]
+    transposed: ClassVar[bool] = False
+    modes: ClassVar[tuple[str, ...]] = ("zeros", "reflect", "replicate", "circular")
+    shows = "{in_channels}, {out_channels}, kernel_size={kernel_size}, stride={stride}"
+    hides: ClassVar = {"padding": 0, "dilation": 1, "output_padding": 0, "groups": 1, "bias": True,
+                       "padding_mode": "zeros"}  # fmt: skip
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Size, stride: Size = 1,
-        padding: Size | str = 0, dilation: Size = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None, *,
+        output_padding: Any = 0,
     ) -> None:  # fmt: skip
         super().__init__()
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = pair(kernel_size, "Conv2d: kernel_size")
-        self.stride = pair(stride, "Conv2d: stride")
-        self.padding = padding if isinstance(padding, str) else pair(padding, "Conv2d: padding")
-        self.dilation = pair(dilation, "Conv2d: dilation")
         self.padding_mode = padding_mode
-        self._check()
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
-        self.bias = Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None
+
+        def each(name: str, value: Any) -> tuple[int, ...]:
+            return sizes(value, self.axes, f"{type(self).__name__}: {name}")
+
+        self.kernel_size, self.stride = each("kernel_size", kernel_size), each("stride", stride)
+        self.padding: Any = padding if isinstance(padding, str) else each("padding", padding)
+        self.dilation = each("dilation", dilation)
+        self.output_padding = each("output_padding", output_padding)
+        if groups <= 0:
+            raise ValueError("groups must be a positive integer")
+        for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if channels % groups != 0:
+                raise ShapeError(f"{name} must be divisible by groups: {channels} by {groups}")
+        if padding_mode not in self.modes:
+            raise ValueError(f"{type(self).__name__}: padding_mode={padding_mode!r}: "
+                             f"expected one of {self.modes}")  # fmt: skip
+        F.same_padding(self.padding, self.kernel_size, self.stride, self.dilation)
+        front = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
+        self._make(device, dtype, weight=(front[0], front[1] // groups, *self.kernel_size),
+                   bias=(out_channels,) if bias else None)  # fmt: skip
         self.reset_parameters()
 
-    def _check(self) -> None:
-        if self.groups <= 0:
-            raise ValueError("groups must be a positive integer")
-        for name in ("in_channels", "out_channels"):
-            if getattr(self, name) % self.groups != 0:
-                raise ShapeError(f"{name} must be divisible by groups: "
-                                 f"{getattr(self, name)} by {self.groups}")  # fmt: skip
-        if self.padding_mode != "zeros":
-            raise ValueError(f"padding_mode={self.padding_mode!r}: expected 'zeros'")
-        if isinstance(self.padding, str):
-            F.same_padding(self.padding, self.kernel_size, self.stride, self.dilation)
-
-    def reset_parameters(self) -> None:
-        reset_affine(self.weight, self.bias)
-
     def forward(self, input: Tensor) -> Tensor:
-        return F.conv2d(
-            input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            edges = F.same_padding(padding, self.kernel_size, self.stride, self.dilation)
+            ends = [(edge, edge + rest) for edge, rest in zip(*edges, strict=True)]
+            input = F.pad(input, sum(reversed(ends), ()), mode=self.padding_mode)
+            padding = 0
+        convolve = getattr(F, f"conv{self.axes}d")
+        return convolve(
+            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
 
-    def extra_repr(self) -> str:
-        text = (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
-            f"stride={self.stride}"
-        )
-        shown = {"padding": (0, 0), "dilation": (1, 1), "groups": 1}
-        for name, usual in shown.items():
-            if getattr(self, name) != usual:
-                text += f", {name}={getattr(self, name)}"
-        return text + (", bias=False" if self.bias is None else "")
+
+class Conv1d(Convolution, axes=1): ...
+
+
+class Conv2d(Convolution, axes=2):
+    """Cross-correlation of images (n, c, h, w) with learned kernels.
+
+    >>> nn.Conv2d(3, 8, 3, stride=2, padding=1)(dp.rand(1, 3, 32, 32)).shape
+    (1, 8, 16, 16)
+    """
+
+
+class Conv3d(Convolution, axes=3): ...
+
+
+class Transposed(Convolution, transposed=True, modes=("zeros",)):
+    """The adjoint of a convolution, with weights of its own; also called deconvolution."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups,
+                         bias, padding_mode, device, dtype,
+                         output_padding=output_padding)  # fmt: skip
+
+    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
+        """``output_size``, where given, chooses among the sizes that a stride leaves open."""
+        extra, size = self.output_padding, (self.kernel_size, self.stride, self.padding)
+        if output_size is not None:
+            extra = missing(type(self).__name__, input, output_size, *size, self.dilation)
+        return getattr(F, f"conv_transpose{self.axes}d")(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+
+class ConvTranspose1d(Transposed, axes=1): ...
+
+
+class ConvTranspose2d(Transposed, axes=2): ...
+
+
+class ConvTranspose3d(Transposed, axes=3): ...
+
+
+class Unfold(Stateless, of=F.unfold): ...
+
+
+class Fold(Stateless, of=F.fold): ...

@@ -1,27 +1,32 @@
-"""Dropout layers."""
+"""Layers of noise, which depends on the seed, the draw and the global row, not on the split.
+
+``inplace`` is accepted for PyTorch's sake; nothing is done in place.
+"""
 
 from __future__ import annotations
 
-from minidp.nn import functional as F
-from minidp.nn.module import Module
-from minidp.tensor import Tensor
+from minidp import functional as F
+from minidp.functional.dropout import check_probability
+from minidp.nn.layer import Stateless
+
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout",
+           "RReLU"]  # fmt: skip
 
 
-class Dropout(Module):
-    """In training, sets each element to 0 with probability p and scales the rest by 1 / (1 - p).
+class Dropping(Stateless, shows="p inplace"):
+    """What drops with probability ``p``."""
 
-    The mask is a function of the seed, the draw and the global row along ``batch_dim``: it does
-    not depend on how a batch is split. ``inplace`` is accepted; nothing is done in place.
-    """
+    p: float
 
-    def __init__(self, p: float = 0.5, inplace: bool = False, *, batch_dim: int | None = 0) -> None:
-        super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p, self.inplace, self.batch_dim = p, inplace, batch_dim
+    def _check(self) -> None:
+        check_probability(self.p)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, batch_dim=self.batch_dim)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+# fmt: off
+class AlphaDropout(Dropping, of=F.alpha_dropout): ...
+class Dropout(Dropping, of=F.dropout): ...
+class Dropout1d(Dropping, of=F.dropout1d): ...
+class Dropout2d(Dropping, of=F.dropout2d): ...
+class Dropout3d(Dropping, of=F.dropout3d): ...
+class FeatureAlphaDropout(Dropping, of=F.feature_alpha_dropout): ...
+class RReLU(Stateless, of=F.rrelu): ...

@@ -7,12 +7,15 @@ from typing import Any, Self
 
 from minidp.autograd import no_grad
 from minidp.mode import mode
-from minidp.nn import state
+from minidp.nn import hooks, state
+from minidp.node import Handle
 from minidp.parameter import Buffer, Parameter, Shared
 from minidp.tensor import Tensor
-from minidp.types import category, float16, float32, float64
+from minidp.types import float16, float32, float64
 
-Hook = Callable[["Module", tuple[Any, ...], Any], Any]
+__all__ = ["Module"]
+
+Hook = Callable[..., Any]
 
 
 class Module:
@@ -22,6 +25,9 @@ class Module:
     three kinds is registered, in the order of first assignment. So reading one needs no
     ``__getattr__``, a module prints and pickles like any object, and nothing can get out of step.
     Only which buffers are saved is noted apart. ``forward`` says what the module computes.
+
+    >>> [name for name, _ in nn.Linear(2, 1).named_parameters()]
+    ['weight', 'bias']
     """
 
     training: bool
@@ -29,7 +35,9 @@ class Module:
     def __init__(self) -> None:
         self.training = True
         self._persistent: dict[str, bool] = {}
-        self._forward_hooks: dict[Handle, Hook] = {}
+        self._forward_pre_hooks: dict[Handle, tuple[Hook, bool]] = {}
+        self._forward_hooks: dict[Handle, tuple[Hook, bool]] = {}
+        self._backward_hooks: dict[Handle, Hook] = {}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
@@ -40,20 +48,27 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         mode.modules.append(self)
         try:
-            output = self.forward(*args, **kwargs)
+            if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks:
+                return hooks.call(self, args, kwargs)
+            return self.forward(*args, **kwargs)
         finally:
             mode.modules.pop()
-        for hook in list(self._forward_hooks.values()):
-            changed = hook(self, args, output)
-            output = output if changed is None else changed
-        return output
 
-    def register_forward_hook(self, hook: Hook) -> Handle:
+    def register_forward_pre_hook(self, hook: Hook, *, with_kwargs: bool = False) -> Handle:
+        """Call ``hook(module, args)`` before each forward; what it returns, unless None, replaces
+        the arguments. ``with_kwargs``: ``hook(module, args, kwargs)``, which may return both.
+        ``remove()`` of the returned handle ends that, here and below."""
+        return Handle(self._forward_pre_hooks, (hook, with_kwargs))
+
+    def register_forward_hook(self, hook: Hook, *, with_kwargs: bool = False) -> Handle:
         """Call ``hook(module, args, output)`` after each forward; what it returns, unless None,
-        replaces the output. ``remove()`` of the returned handle ends that."""
-        handle = Handle(self._forward_hooks)
-        self._forward_hooks[handle] = hook
-        return handle
+        replaces the output. ``with_kwargs``: ``hook(module, args, kwargs, output)``."""
+        return Handle(self._forward_hooks, (hook, with_kwargs))
+
+    def register_full_backward_hook(self, hook: Hook) -> Handle:
+        """Call ``hook(module, grad_input, grad_output)``, two tuples, in each backward; what it
+        returns, unless None, replaces the gradient of the only argument."""
+        return Handle(self._backward_hooks, hook)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Parameter, Buffer, Module)) and "training" not in vars(self):
@@ -61,45 +76,25 @@ class Module:
                 f"cannot assign {type(value).__name__} {name!r} before Module.__init__() call: "
                 f"begin {type(self).__name__}.__init__ with super().__init__()"
             )
-        self._check_kind(name, value)
+        state.check_kind(self, name, value, Parameter, Module)
         if isinstance(value, Tensor) and name in vars(self).get("_persistent", ()):
             value = value if isinstance(value, Shared) else Buffer(value)
         elif isinstance(value, Buffer):
-            self._persistent[name] = True
+            self._persistent[name] = value.persistent
         super().__setattr__(name, value)
-
-    def _check_kind(self, name: str, value: Any) -> None:
-        """Refuse to lose a parameter, module or buffer by giving its name to something else."""
-        present = vars(self).get(name)
-        kinds: list[type] = [kind for kind in (Parameter, Module) if isinstance(present, kind)]
-        kinds += [Tensor] if not kinds and name in vars(self).get("_persistent", ()) else []
-        for kind in kinds:
-            if not (value is None or isinstance(value, kind)):
-                raise TypeError(
-                    f"cannot assign {type(value).__name__} as {kind.__name__.lower()} {name!r} "
-                    f"({kind.__name__} or None expected); to change its values in place: "
-                    f"with no_grad(): module.{name}.copy_(...)"
-                )
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
         self._persistent.pop(name, None)
 
-    def _check_name(self, name: str, kind: type) -> None:
-        if not isinstance(name, str) or name == "" or "." in name:
-            raise KeyError(f"{kind.__name__.lower()} name {name!r}: expected text without a dot")
-        own = name in vars(self) and isinstance(vars(self)[name], (kind, type(None)))
-        if hasattr(self, name) and not own:
-            raise KeyError(f"attribute {name!r} already exists")
-
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name made at run time; None marks it as absent."""
-        self._check_name(name, Parameter)
+        state.check_name(self, name, Parameter)
         setattr(self, name, param)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Add a tensor that is state but not trained; ``persistent`` ones are in state_dict."""
-        self._check_name(name, Buffer)
+        state.check_name(self, name, Buffer)
         self._persistent[name] = persistent
         setattr(self, name, None if tensor is None else Buffer(tensor))
 
@@ -107,20 +102,17 @@ class Module:
         """Add a child module under a name made at run time."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
-        self._check_name(name, Module)
+        state.check_name(self, name, Module)
         setattr(self, name, module)
 
     register_module = add_module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """The modules that are attributes of this one, each once."""
-        seen: dict[Module, None] = {}
-        for name, value in list(vars(self).items()):
-            if isinstance(value, Module) and value not in seen:
-                seen[value] = None
-                yield name, value
+        return self._found(Module, "", recurse=False)
 
     def children(self) -> Iterator[Module]:
+        """The modules that are attributes of this one."""
         return (child for _, child in self.named_children())
 
     def named_modules(
@@ -140,12 +132,13 @@ class Module:
                 yield from child.named_modules(memo, path, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
         return (module for _, module in self.named_modules())
 
-    def _tensors(
-        self, kind: type, prefix: str, recurse: bool, remove_duplicate: bool
+    def _found(
+        self, kind: type, prefix: str, recurse: bool, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Any]]:
-        """Every Parameter or Buffer with its dotted name, tied ones only at their first."""
+        """Every attribute of one kind with its dotted name, tied ones only at their first."""
         seen: dict[Any, None] = {}
         below = self.named_modules(None, prefix, remove_duplicate)
         for path, module in below if recurse else [(prefix, self)]:
@@ -157,7 +150,8 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        return self._tensors(Parameter, prefix, recurse, remove_duplicate)
+        """(name, parameter) of all parameters, tied ones once."""
+        return self._found(Parameter, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """All parameters; tied ones once."""
@@ -166,20 +160,29 @@ class Module:
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Buffer]]:
-        return self._tensors(Buffer, prefix, recurse, remove_duplicate)
+        """(name, buffer) of all buffers."""
+        return self._found(Buffer, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Buffer]:
+        """All buffers."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
         """The module at a dotted path; "" is this one."""
         found = self
         for name in target.split(".") if target else []:
-            child = vars(found).get(name)
-            if not isinstance(child, Module):
-                raise AttributeError(f"{type(self).__name__}: no module {target!r} (at {name!r})")
-            found = child
+            found = state.held(found, name, Module)
         return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path."""
+        path, _, name = target.rpartition(".")
+        return state.held(self.get_submodule(path), name, Parameter)
+
+    def get_buffer(self, target: str) -> Buffer:
+        """The buffer at a dotted path."""
+        path, _, name = target.rpartition(".")
+        return state.held(self.get_submodule(path), name, Buffer)
 
     def train(self, mode: bool = True) -> Self:
         """Switch dropout and batch statistics on (or off), here and below."""
@@ -220,27 +223,27 @@ class Module:
         and buffers, in place; a dtype applies to the floating-point ones and must be one."""
         with no_grad():
             for tensor in [*self.parameters(), *self.buffers()]:
-                moved = tensor.detach().to(*args, **kwargs)
-                if category(tensor.dtype) < 2:
-                    moved = tensor.detach().to(moved.device)
-                elif category(moved.dtype) < 2:
-                    raise TypeError(f"Module.to({moved.dtype}): expected a floating-point dtype")
-                _replace(tensor, moved)
+                state.convert(tensor, *args, **kwargs)
         return self
 
     def half(self) -> Self:
+        """Its floating-point tensors as float16."""
         return self.to(float16)
 
     def float(self) -> Self:
+        """Its floating-point tensors as float32."""
         return self.to(float32)
 
     def double(self) -> Self:
+        """Its floating-point tensors as float64."""
         return self.to(float64)
 
     def cpu(self) -> Self:
+        """Move it to the CPU."""
         return self.to("cpu:0")
 
     def cuda(self, device: int = 0) -> Self:
+        """Move it to a GPU."""
         return self.to(f"cuda:{device}")
 
     def state_dict(
@@ -253,41 +256,27 @@ class Module:
             found[name] = tensor if keep_vars else tensor.detach()
         return found
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> state.Keys:
-        """Copy values into the existing parameters and buffers; all of them, or an error."""
-        return state.load(self, state_dict, strict)
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> state.Keys:
+        """Copy values into the existing parameters and buffers; all of them, or an error.
+
+        ``assign`` takes over the given arrays with their dtypes, instead of their values.
+        """
+        return state.load(self, state_dict, strict, assign)
 
     def extra_repr(self) -> str:
         """What ``print`` shows between the parentheses of this module."""
         return ""
 
+    def _printed(self) -> list[tuple[str, str]]:
+        """The children's names and texts."""
+        return [(n, repr(c)) for n, c in vars(self).items() if isinstance(c, Module)]
+
     def __repr__(self) -> str:
-        children = [(n, c) for n, c in vars(self).items() if isinstance(c, Module)]
-        parts = [f"({name}): {child!r}".replace("\n", "\n  ") for name, child in children]
+        parts = [f"({name}): {text}".replace("\n", "\n  ") for name, text in self._printed()]
         extra = self.extra_repr().split("\n") if self.extra_repr() else []
         if len(extra) == 1 and not parts:
             return f"{type(self).__name__}({extra[0]})"
         inside = "\n  ".join(extra + parts)
         return f"{type(self).__name__}(\n  {inside}\n)" if inside else f"{type(self).__name__}()"
-
-
-class Handle:
-    """Ends a registration, such as that of a hook."""
-
-    def __init__(self, registry: dict[Handle, Any]) -> None:
-        self.registry = registry
-
-    def remove(self) -> None:
-        self.registry.pop(self, None)
-
-
-def _replace(tensor: Tensor, moved: Tensor) -> None:
-    """Give a leaf another array, and its gradient the same device and dtype."""
-    if moved.data is tensor.data:
-        return
-    tensor.data = moved.data
-    tensor.changed()
-    if tensor.node is not None:
-        tensor.node.dtype = moved.dtype
-        if tensor.node.grad is not None:
-            tensor.node.grad = tensor.node.grad.detach().to(moved.device, moved.dtype)

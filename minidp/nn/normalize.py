@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from minidp.create import ones, tensor, zeros
+from minidp import functional as F
+from minidp.create import empty
 from minidp.errors import ShapeError
-from minidp.nn.functional import normalize
+from minidp.functional import norm
+from minidp.mode import aside, told_as
+from minidp.nn.layer import Layer, Stateless
 from minidp.nn.module import Module
 from minidp.parameter import Buffer, Parameter
 from minidp.tensor import Tensor
 from minidp.types import int64
 
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d",
+           "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
+           "SyncBatchNorm"]  # fmt: skip
 
-class BatchNorm(Module):
-    """What BatchNorm1d and BatchNorm2d share: each channel (axis 1) normalised over the batch.
 
-    In training by the statistics of the whole batch, over all replicas; ``running_mean`` and
-    ``running_var`` (unbiased) follow them by ``momentum`` (None: as their plain average) when a
-    step is accepted. In evaluation, or ``track_running_stats=False``, see ``forward``.
-    Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
-    """
+class Scaled(Layer):
+    """What layers with a weight, 1 at first, and a bias, 0 at first, share."""
 
-    allowed: tuple[int, ...] = ()
     weight: Parameter | None
     bias: Parameter | None
+
+    def _scale(self, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any) -> None:
+        self._make(device, dtype, weight=shape if weight else None,
+                   bias=shape if weight and bias else None)  # fmt: skip
+        Scaled.reset_parameters(self)
+
+    def _fill(self, **values: float) -> None:
+        for name, value in values.items():
+            if getattr(self, name) is not None:
+                getattr(self, name).detach().fill_(value)
+
+    def reset_parameters(self) -> None:
+        """Begin again: weight 1, bias 0."""
+        self._fill(weight=1, bias=0)
+
+
+class Tracking(Scaled):
+    """What batch and instance normalisation share: statistics of each channel (axis 1), which
+    running ones may follow. Inputs have one of the ``allowed`` numbers of axes."""
+
+    shows = ("{num_features}, eps={eps}, momentum={momentum}, affine={affine}, bias={bias}, "
+             "track_running_stats={track_running_stats}")  # fmt: skip
+    allowed: ClassVar[tuple[int, ...]] = ()
     running_mean: Buffer | None
     running_var: Buffer | None
     num_batches_tracked: Buffer | None
@@ -37,49 +60,22 @@ class BatchNorm(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        size = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_features, **size)) if affine else None
-        self.bias = Parameter(zeros(num_features, **size)) if affine and bias else None
-        tracked = track_running_stats
-        self.register_buffer("running_mean", zeros(num_features, **size) if tracked else None)
-        self.register_buffer("running_var", ones(num_features, **size) if tracked else None)
-        count = tensor(0, dtype=int64, device=device) if tracked else None
-        self.register_buffer("num_batches_tracked", count)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Normalise by batch statistics in training and where there are no running ones."""
-        self._check(input)
-        if not self.training and self.running_mean is not None:
-            return normalize.batch_norm(input, self.running_mean, self.running_var, self.weight,
-                                        self.bias, eps=self.eps)  # fmt: skip
-        y, mean, var = normalize.by_batch(input, self.weight, self.bias, self.eps)
-        if self.training and self.running_mean is not None:
-            normalize.when_accepted(lambda: self._track(mean, var))
-        return y
-
-    def _track(self, mean: Tensor, var: Tensor) -> None:
-        """Count this batch, and let the running statistics follow it."""
-        assert self.running_mean is not None and self.running_var is not None
-        share = self.momentum
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.copy_(self.num_batches_tracked.detach() + 1)
-            share = 1 / self.num_batches_tracked.item() if share is None else share
-        normalize.follow(self.running_mean, mean, share or 0.0)
-        normalize.follow(self.running_var, var, share or 0.0)
+        self._scale(num_features, affine, bias, device, dtype)
+        made = {"running_mean": (num_features, dtype), "running_var": (num_features, dtype),
+                "num_batches_tracked": ((), int64)}  # fmt: skip
+        for name, (shape, kind) in made.items():
+            value = empty(shape, dtype=kind, device=device) if track_running_stats else None
+            self.register_buffer(name, value)
+        self.reset_running_stats()
 
     def reset_running_stats(self) -> None:
         """Begin the running statistics again: mean 0, variance 1, no batches."""
-        for name, value in (("running_mean", 0), ("running_var", 1), ("num_batches_tracked", 0)):
-            buffer = getattr(self, name)
-            if buffer is not None:
-                buffer.fill_(value)
+        self._fill(running_mean=0, running_var=1, num_batches_tracked=0)
 
     def reset_parameters(self) -> None:
         """Begin again: running statistics, weight 1, bias 0."""
         self.reset_running_stats()
-        for parameter, value in ((self.weight, 1), (self.bias, 0)):
-            if parameter is not None:
-                parameter.detach().fill_(value)
+        super().reset_parameters()
 
     def _check(self, input: Tensor) -> None:
         if input.ndim not in self.allowed:
@@ -87,21 +83,164 @@ class BatchNorm(Module):
             raise ShapeError(f"{type(self).__name__}: expected {expected} input "
                              f"(got {input.ndim}D input of shape {input.shape})")  # fmt: skip
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
+
+class BatchNorm(Tracking):
+    """What BatchNorm1d, 2d and 3d share: each channel (axis 1) normalised over the batch.
+
+    In training by the statistics of the whole batch, over all replicas; ``running_mean`` and
+    ``running_var`` (unbiased) follow them by ``momentum`` (None: as their plain average) when a
+    step is accepted. In evaluation, or ``track_running_stats=False``, see ``forward``.
+    Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise by batch statistics in training and where there are no running ones."""
+        self._check(input)
+        mean, var = self.running_mean, self.running_var
+        if not self.training and mean is not None and var is not None:
+            return norm.given(input, mean, var, self.weight, self.bias, self.eps)
+        norm.check_channels(input, mean, var)
+        y, *batch = norm.by_batch(input, self.weight, self.bias, self.eps)
+        if self.training and mean is not None:
+            aside(norm.when_accepted, self._track, *batch)
+        return y
+
+    @told_as("statistics follow")
+    def _track(self, mean: Tensor | None, var: Tensor | None) -> None:
+        """Count this batch, and let the running statistics follow it."""
+        share = self.momentum
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.copy_(self.num_batches_tracked.detach() + 1)
+            share = 1 / self.num_batches_tracked.item() if share is None else share
+        norm.follow(self.running_mean, mean, share or 0.0)
+        norm.follow(self.running_var, var, share or 0.0)
 
 
-class BatchNorm1d(BatchNorm):
+class BatchNorm1d(BatchNorm, allowed=(2, 3)):
     """Batch normalisation of (n, c) or (n, c, l)."""
 
-    allowed = (2, 3)
+
+class BatchNorm2d(BatchNorm, allowed=(4,)):
+    """Batch normalisation of images (n, c, h, w).
+
+    >>> nn.BatchNorm2d(3)(dp.rand(4, 3, 8, 8)).shape
+    (4, 3, 8, 8)
+    """
 
 
-class BatchNorm2d(BatchNorm):
-    """Batch normalisation of images (n, c, h, w)."""
+class BatchNorm3d(BatchNorm, allowed=(5,)):
+    """Batch normalisation of volumes (n, c, d, h, w)."""
 
-    allowed = (4,)
+
+class SyncBatchNorm(BatchNorm, allowed=(2, 3, 4, 5)):
+    """Batch normalisation of (n, c, ...): the same as BatchNorm1d, 2d and 3d, which use the
+    statistics of all replicas too. There is no layer whose result depends on the split, and so
+    no ``process_group``."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
+        device: Any = None, dtype: Any = None, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias)  # fmt: skip
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """The module as it is: nothing needs to be converted."""
+        return module
+
+
+class InstanceNorm(Tracking):
+    """Each channel of each row normalised over its places; see ``functional.instance_norm``."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = False, track_running_stats: bool = False, *more: Any, **named: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, *more, **named)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """By the row's own statistics in training and where there are no running ones."""
+        self._check(input)
+        rows = input if input.ndim == self.allowed[1] else input.unsqueeze(0)
+        if self.affine and rows.shape[1] != self.num_features:
+            raise ShapeError(f"{type(self).__name__}: expected {self.num_features} channels, got "
+                             f"input of shape {input.shape}")  # fmt: skip
+        own = self.training or not self.track_running_stats
+        y = F.instance_norm(rows, self.running_mean, self.running_var, self.weight, self.bias,
+                            own, self.momentum or 0.0, self.eps)  # fmt: skip
+        return y if rows is input else y.squeeze(0)
+
+
+class InstanceNorm1d(InstanceNorm, allowed=(2, 3)): ...
+
+
+class InstanceNorm2d(InstanceNorm, allowed=(3, 4)): ...
+
+
+class InstanceNorm3d(InstanceNorm, allowed=(4, 5)): ...
+
+
+class LayerNorm(Scaled):
+    """The last axes, of ``normalized_shape``, normalised together: ``functional.layer_norm``.
+
+    >>> nn.LayerNorm(3)(dp.tensor([[1.0, 1.0, 1.0]]))
+    tensor([[0., 0., 0.]], grad_fn=<add>)
+    """
+
+    shows = "{normalized_shape}, eps={eps}, elementwise_affine={elementwise_affine}, bias={bias}"
+
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = 1e-5, elementwise_affine: bool = True,
+        bias: bool = True, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        whole = isinstance(normalized_shape, int)
+        self.normalized_shape = (normalized_shape,) if whole else tuple(normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        self._scale(self.normalized_shape, elementwise_affine, bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps or 0.0)
+
+
+class RMSNorm(LayerNorm):
+    """The last axes divided by their root mean square; see ``functional.rms_norm``."""
+
+    shows = "{normalized_shape}, eps={eps}, elementwise_affine={elementwise_affine}"
+
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(normalized_shape, eps, elementwise_affine, False, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+
+class GroupNorm(Scaled):
+    """Channels in groups, each normalised as a whole; see ``functional.group_norm``."""
+
+    shows = "{num_groups}, {num_channels}, eps={eps}, affine={affine}, bias={bias}"
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+        device: Any = None, dtype: Any = None, bias: bool = True,
+    ) -> None:  # fmt: skip
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups "
+                             f"({num_groups})")  # fmt: skip
+        super().__init__()
+        self.num_groups, self.num_channels = num_groups, num_channels
+        self.eps, self.affine = eps, affine
+        self._scale(num_channels, affine, bias, device, dtype)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+
+class LocalResponseNorm(
+    Stateless, of=F.local_response_norm, shows="{size}, alpha={alpha}, beta={beta}, k={k}"
+): ...

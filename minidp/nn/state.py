@@ -1,4 +1,5 @@
-"""The state of a module by name: what is saved, and loading it whole or not at all."""
+"""The state of a module by name: what may be registered, what is saved, and loading it whole or
+not at all."""
 
 from __future__ import annotations
 
@@ -6,9 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minidp.autograd import no_grad
+from minidp.create import as_tensor
 from minidp.errors import CheckpointError
 from minidp.parameter import Buffer, Parameter
 from minidp.tensor import Tensor
+from minidp.types import category
+
+__all__ = ["StateDictError"]
 
 if TYPE_CHECKING:
     from minidp.nn.module import Module
@@ -25,6 +30,37 @@ class Keys(NamedTuple):
     unexpected_keys: list[str]
 
 
+def check_kind(module: Module, name: str, value: Any, *registered: type) -> None:
+    """Refuse to lose a parameter, module or buffer by giving its name to something else."""
+    present = vars(module).get(name)
+    kinds = [kind for kind in registered if isinstance(present, kind)]
+    kinds += [Tensor] if not kinds and name in vars(module).get("_persistent", ()) else []
+    for kind in kinds:
+        if not (value is None or isinstance(value, kind)):
+            raise TypeError(
+                f"cannot assign {type(value).__name__} as {kind.__name__.lower()} {name!r} "
+                f"({kind.__name__} or None expected); to change its values in place: "
+                f"with no_grad(): module.{name}.copy_(...)"
+            )
+
+
+def check_name(module: Module, name: str, kind: type) -> None:
+    """Refuse a name that is no word, or that is taken by something of another kind."""
+    if not isinstance(name, str) or name == "" or "." in name:
+        raise KeyError(f"{kind.__name__.lower()} name {name!r}: expected text without a dot")
+    own = name in vars(module) and isinstance(vars(module)[name], (kind, type(None)))
+    if hasattr(module, name) and not own:
+        raise KeyError(f"attribute {name!r} already exists")
+
+
+def held(module: Module, name: str, kind: type) -> Any:
+    """The attribute ``name``, or an AttributeError where it is not of this kind."""
+    found = vars(module).get(name)
+    if not isinstance(found, kind):
+        raise AttributeError(f"{type(module).__name__} has no {kind.__name__.lower()} {name!r}")
+    return found
+
+
 def entries(module: Module, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
     """(key, tensor) of every parameter and persistent buffer; tied ones under each name.
 
@@ -38,17 +74,26 @@ def entries(module: Module, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
                     yield start + name, value
 
 
-def load(module: Module, given: Mapping[str, Any], strict: bool) -> Keys:
+def load(module: Module, given: Mapping[str, Any], strict: bool, assign: bool = False) -> Keys:
     """Copy ``given`` into the module's own arrays, so that every reference stays valid.
 
-    A StateDictError lists all that does not fit, before anything has changed; missing and
+    ``assign`` lets parameters and buffers, which stay the same objects, take over the given
+    arrays. A StateDictError lists all that does not fit, before anything has changed; missing and
     unexpected names only when ``strict``.
     """
     own = dict(entries(module))
     keys = Keys([k for k in own if k not in given], [k for k in given if k not in own])
-    problems = _names(keys) if strict else []
+    problems = [
+        f"{kind} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in names) + "."
+        for kind, names in zip(("Missing", "Unexpected"), keys, strict=True) if names and strict
+    ]  # fmt: skip
     common = [(name, own[name], value) for name, value in given.items() if name in own]
-    problems += [_misfit(*each) for each in common if _differs(*each[1:])]
+    for name, tensor, value in common:
+        shape = tuple(value.shape) if hasattr(value, "shape") else None
+        if shape != tensor.shape:
+            told = type(value).__name__ if shape is None else f"shape {shape}"
+            problems.append(f"size mismatch for {name}: {told} in the state dict, {tensor.shape} "
+                            "in the module.")  # fmt: skip
     if problems:
         text = "\n\t".join(problems)
         raise StateDictError(
@@ -57,23 +102,30 @@ def load(module: Module, given: Mapping[str, Any], strict: bool) -> Keys:
         )
     with no_grad():
         for _, tensor, value in common:
-            tensor.copy_(value)
+            if assign:
+                replace(tensor, as_tensor(value))
+            else:
+                tensor.copy_(value)
     return keys
 
 
-def _names(keys: Keys) -> list[str]:
-    pairs = zip(("Missing", "Unexpected"), keys, strict=True)
-    return [
-        f"{kind} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in names) + "."
-        for kind, names in pairs
-        if names
-    ]
+def convert(tensor: Tensor, *args: Any, **kwargs: Any) -> None:
+    """Move a parameter or buffer as ``Tensor.to`` says; a dtype only where it is floating-point."""
+    moved = tensor.detach().to(*args, **kwargs)
+    if category(tensor.dtype) < 2:
+        moved = tensor.detach().to(moved.device)
+    elif category(moved.dtype) < 2:
+        raise TypeError(f"Module.to({moved.dtype}): expected a floating-point dtype")
+    replace(tensor, moved)
 
 
-def _differs(tensor: Tensor, value: Any) -> bool:
-    return not hasattr(value, "shape") or tuple(value.shape) != tensor.shape
-
-
-def _misfit(name: str, tensor: Tensor, value: Any) -> str:
-    given = f"shape {tuple(value.shape)}" if hasattr(value, "shape") else type(value).__name__
-    return f"size mismatch for {name}: {given} in the state dict, {tensor.shape} in the module."
+def replace(tensor: Tensor, moved: Tensor) -> None:
+    """Give a leaf another array, and its gradient the same device and dtype."""
+    if moved.data is tensor.data:
+        return
+    tensor.data = moved.data
+    tensor.version[0] += 1
+    if tensor.node is not None:
+        tensor.node.dtype = moved.dtype
+        if tensor.node.grad is not None:
+            tensor.node.grad = tensor.node.grad.detach().to(moved.device, moved.dtype)

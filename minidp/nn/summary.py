@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from minidp import random
 from minidp.autograd import no_grad
 from minidp.create import zeros
-from minidp.nn.conv import Conv2d
+from minidp.graph_tools.flops import products
+from minidp.nn.conv import Conv1d, Conv2d, Conv3d
 from minidp.nn.linear import Linear
 from minidp.nn.module import Module
+from minidp.printing import table
 from minidp.tensor import Tensor
 from minidp.types import Shape
+
+__all__ = ["summary"]
 
 
 @dataclass(frozen=True)
@@ -39,23 +42,14 @@ class Summary:
     flops: int
 
     def __str__(self) -> str:
-        head = ("layer", "type", "output shape", "parameters", "flops")
         body = [(r.path, r.kind, "-" if r.shape is None else str(r.shape), f"{r.parameters:,}",
                  f"{r.flops:,}") for r in self.rows]  # fmt: skip
-        foot = ("total", "", "", f"{self.parameters:,}", f"{self.flops:,}")
-        widths = [max(len(row[i]) for row in (head, *body, foot)) for i in range(5)]
-        lines = [_line(row, widths) for row in (head, *body, foot)]
-        rule = "-" * len(lines[0])
+        cells = [("layer", "type", "output shape", "parameters", "flops"), *body,
+                 ("total", "", "", f"{self.parameters:,}", f"{self.flops:,}")]  # fmt: skip
         note = f"{self.trainable:,} of {self.parameters:,} parameters are trained"
-        return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1], note])
+        return f"{table(cells, left=3)}\n{note}"
 
     __repr__ = __str__
-
-
-def _line(row: Sequence[str], widths: list[int]) -> str:
-    left = [text.ljust(width) for text, width in zip(row[:3], widths, strict=False)]
-    right = [text.rjust(width) for text, width in zip(row[3:], widths[3:], strict=True)]
-    return "  ".join(left + right)
 
 
 def summary(model: Module, example: Any) -> Summary:
@@ -68,41 +62,40 @@ def summary(model: Module, example: Any) -> Summary:
     """
     rows: list[Row] = []
     seen: dict[Any, None] = {}
+    modes = [(module, module.training) for module in model.modules()]
     handles = [
-        module.register_forward_hook(_recorder(path or type(model).__name__, rows, seen))
+        module.register_forward_hook(partial(_record, path or type(model).__name__, rows, seen))
         for path, module in model.named_modules()
         if not any(module.children()) or any(True for _ in module.parameters(recurse=False))
     ]
+    state = random.default_generator.get_state()
     try:
-        with no_grad(), _untouched(model):
-            model(*_inputs(model, example))
+        with no_grad():
+            model.eval()(*_inputs(model, example))
     finally:
+        random.default_generator.set_state(state)
+        for module, training in modes:
+            module.training = training
         for handle in handles:
             handle.remove()
-    sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
-    trained = sum(size for size, trains in sizes if trains)
-    flops = sum(row.flops for row in rows)
-    return Summary(tuple(rows), sum(size for size, _ in sizes), trained, flops)
+    sizes = [(p.numel(), p.numel() * p.requires_grad) for p in model.parameters()]
+    total, trained = map(sum, zip(*sizes, strict=True)) if sizes else (0, 0)
+    return Summary(tuple(rows), total, trained, sum(row.flops for row in rows))
 
 
-def _recorder(path: str, rows: list[Row], seen: dict[Any, None]) -> Any:
-    def record(module: Module, inputs: Any, output: Any) -> None:
-        own = [p for p in module.parameters(recurse=False) if p not in seen]
-        seen.update(dict.fromkeys(own))
-        first = output[0] if isinstance(output, tuple) else output
-        shape = first.shape if isinstance(first, Tensor) else None
-        count = sum(p.numel() for p in own)
-        rows.append(Row(path, type(module).__name__, shape, count, _flops(module, shape)))
-
-    return record
-
-
-def _flops(module: Module, shape: Shape | None) -> int:
-    """2 x multiply-adds of a linear or convolution layer, and the additions of its bias."""
-    if shape is None or not isinstance(module, (Linear, Conv2d)):
-        return 0
-    terms = math.prod(module.weight.shape[1:])
-    return math.prod(shape) * (2 * terms + (module.bias is not None))
+def _record(
+    path: str, rows: list[Row], seen: dict[Any, None], module: Module, inputs: Any, output: Any
+) -> None:
+    """Add the row of a call: a layer's own parameters at the first; of linear and convolution
+    layers the multiply-adds and the additions of the bias."""
+    own = [p for p in module.parameters(recurse=False) if p not in seen]
+    seen.update(dict.fromkeys(own))
+    first, flops = output[0] if isinstance(output, tuple) else output, 0
+    shape = first.shape if isinstance(first, Tensor) else None
+    if shape is not None and isinstance(module, (Linear, Conv1d, Conv2d, Conv3d)):
+        terms = math.prod(module.weight.shape[1:])
+        flops = products(math.prod(shape), terms, module.bias is not None)
+    rows.append(Row(path, type(module).__name__, shape, sum(p.numel() for p in own), flops))
 
 
 def _inputs(model: Module, example: Any) -> tuple[Any, ...]:
@@ -113,17 +106,3 @@ def _inputs(model: Module, example: Any) -> tuple[Any, ...]:
         given = zeros(tuple(example))
         return (given if like is None else given.to(like.device, like.dtype),)
     return tuple(example)
-
-
-@contextmanager
-def _untouched(model: Module) -> Iterator[None]:
-    """Evaluation mode for a while; then each module's own mode and the random state again."""
-    modes = [(module, module.training) for module in model.modules()]
-    state = random.default_generator.get_state()
-    model.eval()
-    try:
-        yield
-    finally:
-        random.default_generator.set_state(state)
-        for module, training in modes:
-            module.training = training

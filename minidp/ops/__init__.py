@@ -1,18 +1,28 @@
 """The ops, each one paragraph: the primitives of the engine."""
 
 from minidp.ops import (
+    arithmetic,
+    attention,
     collective,
+    comparison,
     conv,
     dropout,
     elementwise,
+    embedding,
+    error_function,
+    exponential,
     index,
     layout,
     linalg,
     normalize,
     pool,
+    recurrent,
     reduce,
     softmax,
+    trigonometric,
+    windows,
 )
 
-__all__ = ["collective", "conv", "dropout", "elementwise", "index", "layout", "linalg",
-           "normalize", "pool", "reduce", "softmax"]  # fmt: skip
+__all__ = ["arithmetic", "attention", "collective", "comparison", "conv", "dropout", "elementwise",
+           "embedding", "error_function", "exponential", "index", "layout", "linalg",
+           "normalize", "pool", "recurrent", "reduce", "softmax", "trigonometric", "windows"]  # fmt: skip

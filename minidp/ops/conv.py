@@ -2,12 +2,14 @@
 
 Shapes: x (n, c, h, w), weights (k, c / groups, i, j), y (n, k, o, p) with
 o = (h + 2 padding - dilation (i - 1) - 1) // stride + 1, and so for p. ``stride``, ``padding``
-and ``dilation`` are (height, width) pairs. The bodies add one kernel offset at a time.
+and ``dilation`` are (height, width) pairs. The bodies add one kernel offset at a time, float16 in
+float32. Sequences are images of height one; how volumes become images, see ``functional.conv``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from minidp.errors import ShapeError
@@ -34,11 +36,11 @@ def conv2d(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
     size = output_size("conv2d", x.shape, w.shape, stride, padding, dilation, groups)
     xg = _grouped(_padded(xp, x, padding), groups)
     wg = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    y = xp.zeros((len(x), groups, wg.shape[1], *size), x.dtype)
+    y = xp.zeros((len(x), groups, wg.shape[1], *size), _wide(x))
     for i, j, window in _windows(w.shape, size, stride, dilation):
-        y += xp.einsum("ngcop,gkc->ngkop", xg[window], wg[..., i, j])
+        y += xp.einsum("ngcop,gkc->ngkop", xg[window], wg[..., i, j], dtype=y.dtype)
     y = y.reshape(len(x), w.shape[0], *size)
-    return y if b is None else y + b[:, None, None]
+    return (y if b is None else y + b[:, None, None]).astype(x.dtype, copy=False)
 
 
 @op("n k o p, k d i j -> n c h w",
@@ -52,10 +54,12 @@ def conv2d_input(xp: Any, dy: Array, w: Array, shape: Shape, stride: Pair, paddi
     n, c, h, width = shape
     (top, left), size = padding, dy.shape[2:]
     wg = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    dx = xp.zeros((n, groups, c // groups, h + 2 * top, width + 2 * left), dy.dtype)
+    dx = xp.zeros((n, groups, c // groups, h + 2 * top, width + 2 * left), _wide(dy))
     for i, j, window in _windows(w.shape, size, stride, dilation):
-        dx[window] += xp.einsum("ngkop,gkc->ngcop", _grouped(dy, groups), wg[..., i, j])
-    return dx.reshape(n, c, *dx.shape[3:])[:, :, top : top + h, left : left + width]
+        dx[window] += xp.einsum("ngkop,gkc->ngcop", _grouped(dy, groups), wg[..., i, j],
+                                dtype=dx.dtype)  # fmt: skip
+    dx = dx.reshape(n, c, *dx.shape[3:])[:, :, top : top + h, left : left + width]
+    return dx.astype(dy.dtype, copy=False)
 
 
 @op("n k o p, n c h w -> k d i j",
@@ -67,15 +71,16 @@ def conv2d_weight(xp: Any, dy: Array, x: Array, shape: Shape, stride: Pair, padd
                   dilation: Pair, groups: int) -> Array:  # fmt: skip
     """The cotangent of conv2d's w (of ``shape``): each window of x weighted by its y."""
     xg, dyg = _grouped(_padded(xp, x, padding), groups), _grouped(dy, groups)
-    dw = xp.zeros((groups, shape[0] // groups, *shape[1:]), x.dtype)
+    dw = xp.zeros((groups, shape[0] // groups, *shape[1:]), _wide(x))
     for i, j, window in _windows(shape, dy.shape[2:], stride, dilation):
-        dw[..., i, j] = xp.einsum("ngkop,ngcop->gkc", dyg, xg[window])
-    return dw.reshape(shape)
+        dw[..., i, j] = xp.einsum("ngkop,ngcop->gkc", dyg, xg[window], dtype=dw.dtype)
+    return dw.reshape(shape).astype(x.dtype, copy=False)
 
 
-def output_size(name: str, x: Shape, w: Shape, stride: Pair, padding: Pair, dilation: Pair,
-                groups: int) -> Pair:  # fmt: skip
-    """(o, p); a ShapeError that names the rule when the shapes do not fit."""
+@lru_cache(maxsize=1024)
+def output_size(name: str, x: Shape, w: Shape, stride: Shape, padding: Shape,
+                dilation: Shape, groups: int) -> Shape:  # fmt: skip
+    """Of the output, along any number of axes; a ShapeError when the shapes do not fit."""
     given = f"{name}(x {x}, w {w}, stride={stride}, padding={padding}, dilation={dilation}, "
     if groups < 1 or x[1] != w[1] * groups or w[0] % groups:
         raise ShapeError(
@@ -83,13 +88,18 @@ def output_size(name: str, x: Shape, w: Shape, stride: Pair, padding: Pair, dila
             f"and {w[0]} output channels must divide into the groups"
         )
     sizes = []
-    for axis in (0, 1):
+    for axis in range(len(x) - 2):
         span = dilation[axis] * (w[2 + axis] - 1) + 1
         room = x[2 + axis] + 2 * padding[axis] - span
         if room < 0:
             raise ShapeError(f"{given}groups={groups}): the kernel is larger than the padded image")
         sizes.append(room // stride[axis] + 1)
-    return sizes[0], sizes[1]
+    return tuple(sizes)
+
+
+def _wide(x: Array) -> Any:
+    """What sums of x are added in."""
+    return "float32" if x.dtype.char == "e" else x.dtype
 
 
 def _padded(xp: Any, x: Array, padding: Pair) -> Array:
@@ -100,7 +110,7 @@ def _grouped(x: Array, groups: int) -> Array:
     return x.reshape(len(x), groups, x.shape[1] // groups, *x.shape[2:])
 
 
-def _windows(w: Shape, size: Pair, stride: Pair, dilation: Pair) -> Iterator[tuple[int, int, Any]]:
+def _windows(w: Shape, size: Shape, stride: Pair, dilation: Pair) -> Iterator[tuple[int, int, Any]]:
     """For each kernel offset, the slice of the padded image that it meets."""
     for i in range(w[2]):
         for j in range(w[3]):

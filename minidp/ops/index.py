@@ -5,30 +5,60 @@ from __future__ import annotations
 from typing import Any
 
 from minidp.op import op
+from minidp.ops.elementwise import cast
 from minidp.types import Array, Shape
 
 
 @op("... -> ...", view=True, x=lambda g, x_shape, key: put(g, shape=x_shape, key=key))
 def get(xp: Any, x: Array, key: Any) -> Array:
     """x[key], for every kind of key that NumPy knows."""
-    return x[key]
+    y = x[key]
+    plain = y.ndim < 2 or y.flags.c_contiguous or xp.may_share_memory(x, y)
+    return y if plain else y.copy()  # what index arrays gather lies in C order
 
 
 @op("... -> ...", x=lambda g, key: get(g, key=key))
 def put(xp: Any, x: Array, shape: Shape, key: Any) -> Array:
     """Zeros of ``shape`` with x added at ``key``; repeated places add up. The adjoint of get."""
     y = xp.zeros(shape, x.dtype)
-    if _basic(key):
+    if _distinct(key):
         y[key] = x
     else:
         xp.add.at(y, key, x)
     return y
 
 
-def _basic(key: Any) -> bool:
-    """Whether no place can be named twice: only slices, integers, None and Ellipsis."""
+def _distinct(key: Any) -> bool:
+    """Whether no place can be named twice: no lists, and no arrays but masks."""
     parts = key if isinstance(key, tuple) else (key,)
-    return all(p is None or p is ... or isinstance(p, (int, slice)) for p in parts)
+    return all(p is None or p is ... or isinstance(p, (int, slice)) or
+               getattr(getattr(p, "dtype", None), "kind", "") == "b" for p in parts)  # fmt: skip
+
+
+@op("..., ... -> ...",
+    x=lambda g, key: set_at(g, 0, key=key), value=lambda g, key: get(g, key=key))  # fmt: skip
+def set_at(xp: Any, x: Array, value: Array, key: Any) -> Array:
+    """A copy of x with ``value`` (broadcast) at ``key``, which gets the cotangent of its places."""
+    y = xp.array(x, copy=True)
+    y[key] = value
+    return y
+
+
+@op("..., ... -> ...",
+    x=lambda g, x, value, y, key: extreme_share(g, x, x, value, y, key),
+    value=lambda g, x, value, y, key: extreme_share(g, value, x, value, y, key))  # fmt: skip
+def extreme_at(xp: Any, x: Array, value: Array, key: Any, largest: bool) -> Array:
+    """The largest (or smallest) of x and of every value put at ``key``; ties share evenly."""
+    y = xp.array(x, copy=True)
+    (xp.maximum if largest else xp.minimum).at(y, key, value)
+    return y
+
+
+def extreme_share(g: Any, own: Any, x: Any, value: Any, y: Any, key: Any) -> Any:
+    """The cotangent of ``own``, which is x or value: of each place, one share per tie."""
+    kept, taken = cast(x == y, dtype=y.dtype), cast(value == get(y, key=key), dtype=y.dtype)
+    share = g / (kept + put(taken, shape=y.shape, key=key))
+    return share * kept if own is x else get(share, key=key) * taken
 
 
 @op("..., i:... -> ...",
@@ -47,3 +77,28 @@ def scatter_along(xp: Any, x: Array, index: Array, shape: Shape, dim: int) -> Ar
     places[dim] = xp.broadcast_to(index, x.shape)
     xp.add.at(y, tuple(places), x)
     return y
+
+
+@op("... -> i:...")
+def argwhere(xp: Any, x: Array) -> Array:
+    """The indices of the elements that are not zero, one row each, in C order."""
+    if x.ndim == 0:
+        return xp.zeros((int(x != 0), 0), "int64")
+    return xp.stack(xp.nonzero(x), axis=-1).astype("int64")
+
+
+@op("..., ... -> i:...")
+def searchsorted(xp: Any, sorted: Array, values: Array, right: bool = False) -> Array:
+    """How many of ``sorted`` (one row for all values, or one for each row) lie before a value;
+    with ``right``, equal ones too."""
+    if sorted.ndim == 1:
+        found = xp.searchsorted(sorted, values, side="right" if right else "left")
+        return xp.asarray(found).astype("int64")
+    row, value = sorted[..., None, :], values[..., :, None]
+    return (row <= value if right else row < value).sum(axis=-1)
+
+
+@op("..., ... -> b:...")
+def isin(xp: Any, elements: Array, test_elements: Array) -> Array:
+    """Whether an element is among ``test_elements``."""
+    return xp.isin(elements, test_elements)

@@ -63,6 +63,36 @@ def embed(xp: Any, x: Array, shape: Shape, dim: int, start: int) -> Array:
     return y
 
 
+@op("... -> ...", x=lambda g, x_shape, widths: OPS["get"](g, key=tuple(
+    slice(before, before + n) for n, (before, _) in zip(x_shape, widths, strict=True)
+)))  # fmt: skip
+def surround(xp: Any, x: Array, widths: Sequence[tuple[int, int]], value: float) -> Array:
+    """``value`` put around x: ``widths`` places before and after each axis."""
+    return xp.pad(x, widths, constant_values=value) if widths else x.copy()
+
+
+@op("... -> ...", view=True, x=lambda g, x_shape, offset, axes: put_diagonal(
+    g, shape=x_shape, offset=offset, axes=axes))  # fmt: skip
+def diagonal(xp: Any, x: Array, offset: int, axes: tuple[int, int]) -> Array:
+    """y_i = x_i,i+offset of two axes, as the last axis; a view."""
+    return xp.diagonal(x, offset, *axes)
+
+
+@op("... -> ...", x=lambda g, offset, axes: diagonal(g, offset=offset, axes=axes))
+def put_diagonal(xp: Any, x: Array, shape: Shape, offset: int, axes: tuple[int, int]) -> Array:
+    """Zeros of ``shape`` with x on a diagonal: the adjoint of ``diagonal``."""
+    y, places = xp.zeros(shape, x.dtype), xp.arange(x.shape[-1])
+    moved = xp.moveaxis(y, axes, (-2, -1))
+    moved[..., places + max(-offset, 0), places + max(offset, 0)] = x
+    return y
+
+
+@op("... -> ...", x=lambda g, offset, upper: triangle(g, offset=offset, upper=upper))
+def triangle(xp: Any, x: Array, offset: int, upper: bool) -> Array:
+    """The last two axes on and above (or below) a diagonal, zeros elsewhere."""
+    return (xp.triu if upper else xp.tril)(x, offset)
+
+
 @op("... -> ...", x=lambda g: copy(g))
 def copy(xp: Any, x: Array) -> Array:
     """The same values in fresh, C-ordered memory."""

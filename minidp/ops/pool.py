@@ -40,16 +40,17 @@ def max_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dil
                size: Pair) -> tuple[Array, Array]:  # fmt: skip
     """The largest value of each window and its offset in the window, row by row.
 
-    The first of equals wins, NaN wins over all; padding is never chosen.
+    The first of equals wins, the last NaN wins over all; padding is never chosen.
     """
-    padded = _padded_to(xp, x, kernel, stride, padding, size, -xp.inf, dilation)
-    y = xp.full((*x.shape[:2], *size), -xp.inf, x.dtype)
+    lowest = -xp.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
+    padded = _padded_to(xp, x, kernel, stride, padding, size, lowest, dilation)
+    y = xp.full((*x.shape[:2], *size), lowest, x.dtype)
     index = xp.full(y.shape, -1, "int32")
     inside = _padded_to(xp, xp.ones_like(x), kernel, stride, padding, size, 0, dilation) > 0
     for offset in range(kernel[0] * kernel[1]):
         window = _window(*divmod(offset, kernel[1]), size, stride, dilation)
         value = padded[window]
-        better = (value > y) | ((value != value) & (y == y)) | (index < 0)
+        better = (value > y) | (value != value) | (index < 0)
         better = better & inside[window]
         y, index = xp.where(better, value, y), xp.where(better, offset, index)
     return y, index.astype("uint8" if kernel[0] * kernel[1] <= 256 else "int32")
@@ -95,17 +96,18 @@ def max_pool2d_places(xp: Any, index: Array, width: int, kernel: Pair, stride: P
     return row * width + p * stride[1] - padding[1] + offset % kernel[1] * dilation[1]
 
 
-@op("n c h w -> n c o p",
+@op("f:n c h w -> n c o p",
     x=lambda g, x_shape, kernel, stride, padding, count_include_pad: avg_pool2d_input(
         g, x_shape, kernel, stride, padding, count_include_pad))  # fmt: skip
 def avg_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
                count_include_pad: bool) -> Array:  # fmt: skip
     """The mean of each window, over the places inside the image (and its padding, if counted)."""
     padded = _padded_to(xp, x, kernel, stride, padding, size, 0)
-    y = xp.zeros((*x.shape[:2], *size), x.dtype)
+    y = xp.zeros((*x.shape[:2], *size), "float32" if x.dtype.char == "e" else x.dtype)
     for offset in range(kernel[0] * kernel[1]):
         y += padded[_window(*divmod(offset, kernel[1]), size, stride)]
-    return y / _counts(xp, x.shape, kernel, stride, padding, size, count_include_pad, x.dtype)
+    y /= window_counts(xp, x.shape, kernel, stride, padding, size, count_include_pad, y.dtype)
+    return y.astype(x.dtype, copy=False)
 
 
 @op("n c o p -> n c h w",
@@ -116,15 +118,16 @@ def avg_pool2d_input(xp: Any, dy: Array, shape: Shape, kernel: Pair, stride: Pai
     """The cotangent of avg_pool2d's x: each y shared evenly among its window."""
     h, w = shape[2:]
     size = dy.shape[2:]
-    share = dy / _counts(xp, shape, kernel, stride, padding, size, count_include_pad, dy.dtype)
+    counts = window_counts(xp, shape, kernel, stride, padding, size, count_include_pad, dy.dtype)
+    share = dy / counts
     dx = _padded_to(xp, xp.zeros(shape, dy.dtype), kernel, stride, padding, size, 0)
     for offset in range(kernel[0] * kernel[1]):
         dx[_window(*divmod(offset, kernel[1]), size, stride)] += share
     return dx[:, :, padding[0] : padding[0] + h, padding[1] : padding[1] + w]
 
 
-def _counts(xp: Any, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
-            count_include_pad: bool, dtype: Any) -> Array:  # fmt: skip
+def window_counts(xp: Any, shape: Shape, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
+                  count_include_pad: bool, dtype: Any) -> Array:  # fmt: skip
     """How many places each window counts, per output row and column."""
     counts = []
     for axis in (0, 1):

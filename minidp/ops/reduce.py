@@ -1,4 +1,4 @@
-"""Reductions over axes: sums, extremes and where they are."""
+"""Reductions over axes, running sums and orders: sums, extremes and where they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.elementwise import cast
+from minidp.ops.comparison import cast, where
+from minidp.ops.exponential import exp, wide
 from minidp.ops.layout import expand, unsqueeze_all
 from minidp.shapes import axes_of, axis_of
 from minidp.tensor import method
@@ -32,36 +33,52 @@ def spread(g: Any, shape: Shape, dim: Any, keepdim: bool) -> Any:
     return expand(g if keepdim else unsqueeze_all(g, axes, len(shape)), shape=shape)
 
 
-def _extreme_rule(g: Any, x: Any, y: Any, dim: Any, keepdim: bool) -> Any:
+def spread_shares(g: Any, x: Any, y: Any, dim: Any, keepdim: bool) -> Any:
+    """The cotangent of what an extreme y was chosen from: ties share it evenly."""
     axes = axes_of("amax", dim, len(x.shape))
     wide = y if keepdim else unsqueeze_all(y, axes, len(x.shape))
     hit = cast(x == wide, dtype=x.dtype)
     return spread(g, x.shape, dim, keepdim) * (hit / sum(hit, dim=axes, keepdim=True))
 
 
-@method("amax")
-@op("... -> ...", x=_extreme_rule)
+@method()
+@op("... -> ...", x=spread_shares)
 def amax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """The largest value over ``dim``; ties share the cotangent evenly."""
+    """The largest value over ``dim``: dy/dx = 1 there, 1/m at each of m equal ones, else 0."""
     return x.max(axis=_nonempty("amax", x, dim), keepdims=keepdim)
 
 
-@method("amin")
-@op("... -> ...", x=_extreme_rule)
+@method()
+@op("... -> ...", x=spread_shares)
 def amin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """The smallest value over ``dim``; ties share the cotangent evenly."""
+    """The smallest value over ``dim``: dy/dx = 1 there, 1/m at each of m equal ones, else 0."""
     return x.min(axis=_nonempty("amin", x, dim), keepdims=keepdim)
 
 
-@method("argmax")
+@op("..., ... -> ...", x=lambda g, x, y: _equal_share(g, x, y))
+def chosen(xp: Any, x: Array, y: Array) -> Array:
+    """y, the value of some elements of x; these (for NaN, the NaNs) share its cotangent evenly."""
+    return xp.array(y, copy=True)
+
+
+def _equal_share(g: Any, x: Any, y: Any) -> Any:
+    hit = (x == y) | ((x != x) & (y != y))
+    return where(hit, g / sum(cast(hit, dtype=x.dtype)), 0.0)
+
+
+@method()
 @op("... -> i:...")
 def argmax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """Where the largest value is (the first of equals) along ``dim``, or in the flat array."""
+    """Where the largest value is (the first of equals) along ``dim``, or in the flat array.
+
+    >>> dp.argmax(dp.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1)
+    tensor([1, 0])
+    """
     _nonempty("argmax", x, dim)
     return xp.argmax(x, axis=_axis("argmax", x, dim), keepdims=keepdim)
 
 
-@method("argmin")
+@method()
 @op("... -> i:...")
 def argmin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Where the smallest value is (the first of equals) along ``dim``, or in the flat array."""
@@ -69,18 +86,67 @@ def argmin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return xp.argmin(x, axis=_axis("argmin", x, dim), keepdims=keepdim)
 
 
-@method("all")
+@method()
 @op("... -> b:...")
 def all(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """Whether every value is true."""
-    return x.astype(bool).all(axis=axes_of("all", dim, x.ndim), keepdims=keepdim)
+    """Whether every value is true; of uint8, in uint8."""
+    y = x.astype(bool).all(axis=_axes_or_none("all", dim, x), keepdims=keepdim)
+    return y.astype(x.dtype) if x.dtype.char == "B" else y
 
 
-@method("any")
+@method()
 @op("... -> b:...")
 def any(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
-    """Whether some value is true."""
-    return x.astype(bool).any(axis=axes_of("any", dim, x.ndim), keepdims=keepdim)
+    """Whether some value is true; of uint8, in uint8."""
+    y = x.astype(bool).any(axis=_axes_or_none("any", dim, x), keepdims=keepdim)
+    return y.astype(x.dtype) if x.dtype.char == "B" else y
+
+
+@op("... -> ...", x=lambda g, dim, backward: cumsum(g, dim=dim, backward=not backward))
+def cumsum(xp: Any, x: Array, dim: int, backward: bool = False) -> Array:
+    """Running sums along ``dim``, from the end if ``backward``; dtypes as those of ``sum``."""
+    order = (slice(None),) * dim + (slice(None, None, -1),) if backward else ...
+    kept = x.dtype if x.dtype.kind == "f" else np.dtype(np.int64)
+    wide = {"e": np.float32}.get(x.dtype.char, kept)
+    return xp.cumsum(x[order], axis=dim, dtype=wide)[order].astype(kept, copy=False)
+
+
+@op("f:... -> ...",
+    x=lambda g, x, y, dim, keepdim: spread(g, x.shape, dim, keepdim)
+    * exp(x - spread(y, x.shape, dim, keepdim)))  # fmt: skip
+def logsumexp(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
+    """y = log sum e^x over ``dim``, shifted by the maximum so that nothing overflows."""
+    axes, e = axes_of("logsumexp", dim, x.ndim), wide(xp, x)
+    if x.size == 0:
+        return xp.log(e.sum(axis=axes, keepdims=keepdim)).astype(x.dtype, copy=False)
+    top = e.max(axis=axes, keepdims=True)
+    top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
+    y = xp.log(xp.exp(e - top).sum(axis=axes, keepdims=True)) + top
+    return (y if keepdim else y.squeeze(axes)).astype(x.dtype, copy=False)
+
+
+@op("... -> i:...")
+def argsort(xp: Any, x: Array, dim: int, descending: bool = False) -> Array:
+    """The order of the values along ``dim``, NaN as the largest; equal ones stay in order."""
+    if not descending:
+        return xp.argsort(x, axis=dim, kind="stable")
+    return x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(x, dim), axis=dim, kind="stable"), dim)
+
+
+@op("... -> ..., i:..., i:...", outputs="values inverse counts")
+def unique(xp: Any, x: Array, dim: int | None = None) -> tuple[Array, Array, Array]:
+    """The different values (or slices along ``dim``) in order, where each element is among them,
+    and how often each occurs."""
+    values, inverse, counts = xp.unique(
+        x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
+    )
+    return values, inverse.reshape(x.shape if dim is None else -1), counts
+
+
+def _axes_or_none(name: str, dim: Any, x: Array) -> tuple[int, ...]:
+    """The axes that ``dim`` means; () and [] mean none, where other reductions take all."""
+    empty = isinstance(dim, (tuple, list)) and len(dim) == 0
+    return () if empty else axes_of(name, dim, x.ndim)
 
 
 def _axis(name: str, x: Array, dim: Any) -> int | None:

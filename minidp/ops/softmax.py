@@ -6,21 +6,28 @@ from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.elementwise import exp, full_like, where
+from minidp.ops.elementwise import exp, full_like, log, maximum, where
 from minidp.ops.layout import narrow, reshape
 from minidp.ops.reduce import sum
 from minidp.shapes import axis_of
 from minidp.types import Array, Shape
 
+LEAST = 9.999999960041972e-13
+"""10^-12 as float32 has it, which PyTorch takes here for every dtype."""
+
 
 @op("f:... -> ...", check=lambda x, dim: axis_of("softmax", dim, len(x)),
     x=lambda g, y, dim: y * (g - sum(g * y, dim=dim, keepdim=True)))  # fmt: skip
 def softmax(xp: Any, x: Array, dim: int) -> Array:
-    """y = e^x / sum e^x along ``dim``, shifted by the maximum so that nothing overflows."""
+    """y = e^x / sum e^x along ``dim``, shifted by the maximum so that nothing overflows.
+
+    >>> dp.softmax(dp.tensor([0.0, 0.0]), dim=0)
+    tensor([0.5000, 0.5000])
+    """
     if x.size == 0:
         return x.copy()
-    e = xp.exp(x - x.max(axis=dim, keepdims=True))
-    return e / e.sum(axis=dim, keepdims=True)
+    e = xp.exp(wide(x) - x.max(axis=dim, keepdims=True))
+    return (e / e.sum(axis=dim, keepdims=True)).astype(x.dtype, copy=False)
 
 
 @op("f:... -> ...", check=lambda x, dim: axis_of("log_softmax", dim, len(x)),
@@ -29,8 +36,14 @@ def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = x - log sum e^x along ``dim``."""
     if x.size == 0:
         return x.copy()
-    shifted = x - x.max(axis=dim, keepdims=True)
-    return shifted - xp.log(xp.exp(shifted).sum(axis=dim, keepdims=True))
+    shifted = wide(x) - x.max(axis=dim, keepdims=True)
+    y = shifted - xp.log(xp.exp(shifted).sum(axis=dim, keepdims=True))
+    return y.astype(x.dtype, copy=False)
+
+
+def wide(x: Array) -> Array:
+    """float16 as float32, to add up in; all else as it is."""
+    return x.astype("float32") if x.dtype.char == "e" else x
 
 
 def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
@@ -53,11 +66,11 @@ def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) ->
     kept = target != ignore_index
     if x.size == 0:
         return xp.zeros(target.shape, x.dtype)
-    shifted = x - x.max(axis=1, keepdims=True)
+    shifted = wide(x) - x.max(axis=1, keepdims=True)
     total = xp.log(xp.exp(shifted).sum(axis=1))
     index = xp.expand_dims(xp.where(kept, target, 0), 1)
     chosen = xp.take_along_axis(shifted, index, axis=1)[:, 0]
-    return xp.where(kept, total - chosen, xp.zeros((), x.dtype))
+    return xp.where(kept, total - chosen, xp.zeros((), x.dtype)).astype(x.dtype, copy=False)
 
 
 @op("n ..., n c ..., i:n ... -> n c ...",
@@ -69,7 +82,7 @@ def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_inde
     """The cotangent of cross_entropy's x: dy (softmax(x) - one_hot(target)), 0 where ignored."""
     if x.size == 0:
         return xp.zeros_like(x)
-    e = xp.exp(x - x.max(axis=1, keepdims=True))
+    e = xp.exp(wide(x) - x.max(axis=1, keepdims=True))
     p = e / e.sum(axis=1, keepdims=True)
     classes = xp.arange(x.shape[1]).reshape(1, -1, *(1,) * (x.ndim - 2))
     p = p - (classes == xp.expand_dims(target, 1))
@@ -91,12 +104,33 @@ def softmax_slope(g: Any, dy: Any, x: Any, target: Any, ignore_index: int) -> An
     return weight * p * (g - sum(g * p, dim=1, keepdim=True))
 
 
-def check_classes(xp: Any, target: Array, count: int, ignore_index: int) -> None:
+def check_classes(
+    xp: Any, target: Array, count: int, ignore_index: int | None, name: str = "cross_entropy"
+) -> None:
     """Raise ValueError when a class label is neither in 0 .. count-1 nor ignored."""
-    wrong = ((target < 0) | (target >= count)) & (target != ignore_index)
+    wrong = (target < 0) | (target >= count)
+    if ignore_index is not None:
+        wrong = wrong & (target != ignore_index)
     if bool(xp.any(wrong)):
-        value = int(target[wrong].ravel()[0])
+        skipped = f"; labels to be skipped are marked ignore_index={ignore_index}"
         raise ValueError(
-            f"cross_entropy: target {value} is not a class: the {count} columns of the logits are "
-            f"classes 0 to {count - 1}; labels to be skipped are marked ignore_index={ignore_index}"
+            f"{name}: target {int(target[wrong].ravel()[0])} is not a class: the {count} columns "
+            f"of the logits are classes 0 to {count - 1}{'' if ignore_index is None else skipped}"
         )
+
+
+@op("f:..., f:... -> ...",
+    x=lambda g, x, t: g * (x - t) / maximum(x * (1 - x), LEAST),
+    t=lambda g, x, t: g * (log(1 - x) - log(x)))  # fmt: skip
+def binary_cross_entropy(xp: Any, x: Array, t: Array) -> Array:
+    """y = -t log x - (1 - t) log(1 - x) with logarithms of at least -100; x and t in 0 .. 1.
+
+    dy/dx = (x - t) / max(x (1 - x), 10^-12). ValueError where x or t is not in 0 .. 1.
+    """
+    for name, each in (("input", x), ("target", t)):
+        wrong = ~((each >= 0) & (each <= 1))
+        if bool(xp.any(wrong)):
+            raise ValueError(f"binary_cross_entropy: {name} {float(each[wrong].ravel()[0])} is not "
+                             "a probability: all elements must be between 0 and 1")  # fmt: skip
+    least = xp.asarray(-100, x.dtype)
+    return (t - 1) * xp.maximum(xp.log1p(-x), least) - t * xp.maximum(xp.log(x), least)

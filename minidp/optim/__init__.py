@@ -1,7 +1,12 @@
 """Optimisers; PyTorch's names, defaults and state dicts."""
 
-from minidp.optim.adam import Adam, AdamW
+from minidp.optim import lr_scheduler, swa_utils
+from minidp.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
 from minidp.optim.optimizer import Optimizer
+from minidp.optim.rmsprop import Adadelta, Adagrad, RMSprop
 from minidp.optim.sgd import SGD
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__all__ = [
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",
+    "RMSprop", "lr_scheduler", "swa_utils",
+]  # fmt: skip

@@ -1,107 +1,145 @@
-"""Adam, and AdamW, whose weight decay does not pass through the moments."""
+"""Adam and its relatives: steps in units of each element's own typical gradient."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from minidp.op import op
-from minidp.optim.optimizer import Group, Optimizer, Params, check_range
+from minidp.optim.optimizer import Declared, Group
 from minidp.tensor import Tensor
 from minidp.types import Array
 
 
 @op("..., ..., ..., ..., ... -> ", writes="p m v vmax")
-def adam(xp: Any, p: Array, g: Array, m: Array, v: Array, vmax: Array = None, *, lr: float,
-         beta1: float, beta2: float, eps: float, weight_decay: float, decoupled: bool,
-         maximize: bool, amsgrad: bool, step: int) -> None:  # fmt: skip
+def adam(xp: Any, p: Array, g: Array, m: Array, v: Array, vmax: Array = None, *, rate: float,
+         nudge: float, root: float, beta1: float, beta2: float, eps: float, weight_decay: float,
+         shrink: float, maximize: bool, amsgrad: bool) -> None:  # fmt: skip
     """In place: m += (1 - beta1) (d - m); v = beta2 v + (1 - beta2) d d;
-    p -= lr m / (1 - beta1^step) / (sqrt(a / (1 - beta2^step)) + eps).
+    p = shrink p - (rate m + nudge d) / (sqrt(a) / root + eps).
 
     a is v, or with ``amsgrad`` vmax = max(vmax, v). d is g (turned round to ``maximize``) plus
-    weight_decay p; ``decoupled``, p is first shrunk by 1 - lr weight_decay instead. ``step`` counts
-    from 1. Sources: Kingma and Ba 2015, arXiv 1412.6980; Reddi, Kale and Kumar 2018 (amsgrad);
-    Loshchilov and Hutter 2019, arXiv 1711.05101.
-    """
+    weight_decay times the shrunk p."""
     d = -g if maximize else g
-    if decoupled:
-        p *= 1 - lr * weight_decay
-    elif weight_decay:
+    p *= shrink
+    if weight_decay:
         d = d + weight_decay * p
     m += (1 - beta1) * (d - m)
     v[...] = beta2 * v + (1 - beta2) * d * d
     if amsgrad:
         vmax[...] = xp.maximum(vmax, v)
-    root = xp.sqrt(vmax if amsgrad else v) / math.sqrt(1 - beta2**step)
-    p -= lr / (1 - beta1**step) * m / (root + eps)
+    move = rate * m + nudge * d if nudge else rate * m
+    p -= move / (xp.sqrt(vmax if amsgrad else v) / root + eps)
 
 
-class Adam(Optimizer):
-    """Steps in units of each element's own typical gradient; see ``adam``. ``foreach``,
-    ``capturable`` and ``fused``, which choose among PyTorch's implementations, are kept and mean
-    nothing here; ``differentiable`` is not offered.
-    """
+class Adam(Declared, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False,
+           named="maximize foreach capturable differentiable fused decoupled_weight_decay",
+           ):  # fmt: skip
+    """p -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) in step t; see ``adam``.
 
-    def __init__(
-        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *,
-        foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-        differentiable: bool = False, fused: bool | None = None,
-        decoupled_weight_decay: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
-            "capturable": capturable, "differentiable": differentiable, "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        })  # fmt: skip
+    Sources: Kingma and Ba 2015, arXiv 1412.6980; Reddi, Kale and Kumar 2018 (amsgrad)."""
 
-    def check(self, group: Group) -> None:
-        check_range("learning rate", group["lr"])
-        check_range("epsilon value", group["eps"])
-        check_range("weight_decay value", group["weight_decay"])
-        for index, beta in enumerate(group["betas"]):
-            check_range(f"beta parameter at index {index}", beta, high=1.0)
-        if group["differentiable"]:
-            raise ValueError("differentiable=True is not offered: steps are not recorded")
+    rule = adam
+    arrays: tuple[str, ...] = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad")
 
-    def slots(self, group: Group) -> tuple[str, ...]:
-        return ("exp_avg", "exp_avg_sq") + (("max_exp_avg_sq",) if group["amsgrad"] else ())
+    def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
+        """Without bias: m' = m / (1 - beta1^t), v' = v / (1 - beta2^t)."""
+        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        step, decoupled = steps_taken + 1, group["decoupled_weight_decay"]
+        return {
+            "rate": lr / (1 - beta1**step), "nudge": 0.0, "root": math.sqrt(1 - beta2**step),
+            "beta1": beta1, "beta2": beta2, "amsgrad": group.get("amsgrad", False),
+            "weight_decay": 0 if decoupled else decay,
+            "shrink": 1 - lr * decay if decoupled else 1.0,
+        }  # fmt: skip
 
-    def steps_taken(self, parameter: Tensor) -> int:
-        return int(self.state.get(parameter, {}).get("step", 0))
 
-    def update(
-        self, data: Array, grad: Array, state: dict[str, Array], group: Group, steps_taken: int
-    ) -> None:
-        beta1, beta2 = group["betas"]
-        adam(
-            data, grad, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"),
-            lr=float(group["lr"]), beta1=beta1, beta2=beta2, eps=group["eps"],
-            weight_decay=group["weight_decay"], decoupled=group["decoupled_weight_decay"],
-            maximize=group["maximize"], amsgrad=group["amsgrad"], step=steps_taken + 1,
-        )  # fmt: skip
+class AdamW(Adam, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False,
+            named="maximize foreach capturable differentiable fused"):  # fmt: skip
+    """Adam whose weight decay shrinks the parameters directly.
+
+    Source: Loshchilov and Hutter 2019, arXiv 1711.05101."""
+
+    fixed: ClassVar = {"decoupled_weight_decay": True}
+
+
+class RAdam(Adam, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+            decoupled_weight_decay=False,
+            named="foreach maximize capturable differentiable"):  # fmt: skip
+    """Adam that goes without v while too few steps have been seen to trust it.
+
+    Source: Liu et al. 2020, arXiv 1908.03265."""
+
+    arrays = ("exp_avg", "exp_avg_sq")
+
+    def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
+        """rho is the number of steps that v is worth; above 5 the step is rectified."""
+        known, beta2, step = super().numbers(group, steps_taken), group["betas"][1], steps_taken + 1
+        most = 2 / (1 - beta2) - 1
+        rho = most - 2 * step * beta2**step / (1 - beta2**step)
+        if rho <= 5:
+            return {**known, "root": math.inf, "eps": 1.0}  # divides by 1
+        ratio = (rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho)
+        return {**known, "rate": known["rate"] * known["root"] * math.sqrt(ratio), "root": 1.0}
+
+
+class NAdam(Adam, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
+            decoupled_weight_decay=False,
+            named="foreach maximize capturable differentiable"):  # fmt: skip
+    """Adam with Nesterov's momentum: the step looks ahead by one gradient.
+
+    Source: Dozat 2016, "Incorporating Nesterov momentum into Adam"."""
+
+    arrays = ("exp_avg", "exp_avg_sq")
+
+    def steps_taken(self, parameter: Tensor) -> Any:
+        """The number of steps, and the product of their momenta (a float32, as in PyTorch)."""
+        product = np.float32(float(self.kept(parameter, "mu_product", 1.0)))
+        return super().steps_taken(parameter), product
+
+    def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
+        (taken, product), lr = steps_taken, group["lr"]
+        now, after = _momentum(group, taken + 1), _momentum(group, taken + 2)
+        product = float(product * np.float32(now))
+        rate, nudge = lr * after / (1 - product * after), lr * (1 - now) / (1 - product)
+        return {**super().numbers(group, taken), "rate": rate, "nudge": nudge}
 
     def advance(self, parameter: Tensor, arrays: dict[str, Array]) -> None:
-        """As for every optimiser, and count the step (a float32 scalar, as in PyTorch)."""
-        step = np.asarray(self.steps_taken(parameter) + 1, np.float32)
-        self.state.setdefault(parameter, {})["step"] = Tensor(step)
+        taken, product = self.steps_taken(parameter)
+        group = next(g for g in self.param_groups if any(p is parameter for p in g["params"]))
         super().advance(parameter, arrays)
+        now = np.float32(_momentum(group, taken + 1))
+        self.keep(parameter, mu_product=np.asarray(product * now))
 
 
-class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameters directly."""
+def _momentum(group: Group, step: int) -> float:
+    return float(group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])))
 
-    def __init__(
-        self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
-        maximize: bool = False, foreach: bool | None = None, capturable: bool = False,
-        differentiable: bool = False, fused: bool | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
-            capturable=capturable, differentiable=differentiable, fused=fused,
-            decoupled_weight_decay=True,
-        )  # fmt: skip
+
+@op("..., ..., ..., ... -> ", writes="p m u")
+def adamax(xp: Any, p: Array, g: Array, m: Array, u: Array, *, rate: float, beta1: float,
+           beta2: float, eps: float, weight_decay: float, maximize: bool) -> None:  # fmt: skip
+    """In place: d = g + weight_decay p; m += (1 - beta1) (d - m); u = max(beta2 u, |d| + eps);
+    p -= rate m / u."""
+    d = -g if maximize else g
+    d = d + weight_decay * p if weight_decay else d
+    m += (1 - beta1) * (d - m)
+    u[...] = xp.maximum(beta2 * u, xp.abs(d) + eps)
+    p -= rate * m / u
+
+
+class Adamax(Declared, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None,
+             named="maximize differentiable capturable"):  # fmt: skip
+    """Adam with the largest gradient for the root mean square; rate = lr / (1 - beta1^t).
+
+    Source: Kingma and Ba 2015, arXiv 1412.6980, section 7."""
+
+    rule = adamax
+    arrays = ("exp_avg", "exp_inf")
+
+    def numbers(self, group: Group, steps_taken: int) -> dict[str, Any]:
+        beta1, beta2 = group["betas"]
+        rate = group["lr"] / (1 - beta1 ** (steps_taken + 1))
+        return {"rate": rate, "beta1": beta1, "beta2": beta2}

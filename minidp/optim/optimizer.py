@@ -1,164 +1,184 @@
 """What all optimisers share: groups of parameters, their state, one step.
 
-A subclass says which state arrays a parameter needs (``slots``) and how one array of parameters
-is updated (``update``), in place, element by element. So the same rule serves a single parameter
-and a slice of a flat bucket that holds many: see ``minidp.parallel``.
-"""
+A subclass names its ``rule``, an op that updates arrays in place, element by element, and the state
+``arrays`` that the rule takes after the parameters and their gradient. So the same rule serves a
+single parameter and a slice of a flat bucket that holds many: see ``minidp.parallel``."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from inspect import Parameter
+from typing import Any, ClassVar
+
+import numpy as np
 
 from minidp.autograd import enable_grad, no_grad
-from minidp.mode import mode
+from minidp.mode import aside, mode, told_as
+from minidp.op import Op
 from minidp.ops.elementwise import full_like
 from minidp.optim import state
+from minidp.optim.declared import constructor, parameter, refuse
 from minidp.tensor import Tensor
 from minidp.types import Array
 
 Group = dict[str, Any]
-Params = Iterable[Tensor] | Iterable[Group]
+Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
+LABELS = {"lr": "learning rate", "eps": "epsilon value"}
+COMMON = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+          "fused": None, "decoupled_weight_decay": False}  # fmt: skip
+TYPES = {bool: "bool", tuple: "tuple[float, float]", type(None): "bool | None"}
 
 
 class Optimizer:
-    """The base of optimisers. ``defaults`` are the options of groups that do not set them.
+    """The base of optimisers. ``params`` are tensors, named ones, or groups: ``[{"params": [...],
+    "lr": 0.1}, ...]``; ``defaults`` are the options of groups that do not set them.
 
-    ``params`` are tensors, or groups: ``[{"params": [...], "lr": 0.1}, {"params": [...]}]``.
-    """
+    ``foreach``, ``fused`` and ``capturable``, which choose among PyTorch's implementations, are
+    kept and mean nothing here; ``differentiable`` is not offered."""
+
+    rule: Op
+    arrays: tuple[str, ...] = ()
+    """The names of the rule's state arrays; "NAME if OPTION" where an option asks for it."""
+    nonnegative: tuple[str, ...] = ("lr", "eps", "weight_decay", "momentum", "alpha", "lr_decay",
+                                    "initial_accumulator_value", "momentum_decay")  # fmt: skip
+    """Options that must not be below 0."""
+    stepped = False
+    """Whether a step was taken: schedules are to move after it."""
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
-        if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of "
-                            f"Tensors or dicts, but got {type(params).__name__}")  # fmt: skip
+        wrong = f"an iterable of Tensors or dicts, but got {type(params).__name__}"
+        refuse(isinstance(params, Tensor),
+               f"params argument given to the optimizer should be {wrong}", TypeError)  # fmt: skip
         self.defaults = defaults
         self.state: dict[Any, dict[str, Any]] = {}
         self.param_groups: list[Group] = []
         given: list[Any] = list(params)
-        if not given:
-            raise ValueError("optimizer got an empty parameter list")
+        refuse(not given, "optimizer got an empty parameter list")
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
 
-    def slots(self, group: Group) -> tuple[str, ...]:
-        """The names of the state arrays that ``update`` needs for this group."""
-        raise NotImplementedError(f"{type(self).__name__}.slots")
-
-    def steps_taken(self, parameter: Tensor) -> int:
-        """How many steps the parameter's state has seen, as far as the update needs to know."""
-        raise NotImplementedError(f"{type(self).__name__}.steps_taken")
-
-    def update(
-        self, data: Array, grad: Array, state: dict[str, Array], group: Group, steps_taken: int
-    ) -> None:
-        """Move ``data`` and ``state`` (by slot name) one step, in place: arrays of one shape."""
-        raise NotImplementedError(f"{type(self).__name__}.update")
-
-    def advance(self, parameter: Tensor, arrays: dict[str, Array]) -> None:
-        """Record that the parameter took a step which left its state in ``arrays``."""
-        if arrays:
-            found = self.state.setdefault(parameter, {})
-            found.update({name: Tensor(array) for name, array in arrays.items()})
-
-    def check(self, group: Group) -> None:
-        """A ValueError when an option of the group is out of its range."""
-
     def add_param_group(self, param_group: Group) -> None:
         """Train more parameters, with options of their own."""
-        if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        given = param_group["params"]
-        if isinstance(given, (set, frozenset)):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, "
-                            "but the ordering of tensors in sets will change")  # fmt: skip
-        params = [given] if isinstance(given, Tensor) else list(given)
-        for each in params:
-            _check_leaf(each)
-        group = {**self.defaults, **param_group, "params": params}
-        taken = {each: None for other in self.param_groups for each in other["params"]}
-        if any(each in taken for each in params):
-            raise ValueError("some parameters appear in more than one parameter group")
-        if len(dict.fromkeys(params)) != len(params):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; each "
-                          "is taken once", stacklevel=3)  # fmt: skip
-            group["params"] = list(dict.fromkeys(params))
+        wrong = f"param_group must be a dict, but got {type(param_group)}"
+        refuse(not isinstance(param_group, dict), wrong, TypeError)
+        group = {**self.defaults, **param_group, **state.parameters(param_group["params"])}
+        refuse(not {*group["params"]}.isdisjoint(state.numbered(self)),
+               "some parameters appear in more than one parameter group")  # fmt: skip
         self.check(group)
         self.param_groups.append(group)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One update of every parameter that has a gradient; returns what ``closure`` gave.
+    def check(self, group: Group) -> None:
+        """A ValueError when an option of the group is out of its range."""
+        for name in self.nonnegative:
+            value, label = group.get(name, 0.0), LABELS.get(name, f"{name} value")
+            refuse(not 0 <= value < np.inf, f"Invalid {label}: {value}; expected 0 or more")
+        for i, beta in enumerate(group.get("betas", ())):
+            refuse(not 0 <= beta < 1, f"Invalid beta parameter at index {i}: {beta}; not in [0, 1)")
+        refuse(group.get("differentiable"),
+               "differentiable=True is not offered: steps are not recorded")  # fmt: skip
 
-        ``closure``, if given, computes the gradients anew and returns the loss. In a replica the
-        update is that of the whole step, over all replicas.
-        """
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One update of every parameter that has a gradient; returns what ``closure`` gave, which
+        computes the gradients anew. In a replica the update is that of all replicas."""
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        self.stepped = True
         if mode.replica is not None:
             mode.replica.update(self)
         else:
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._step_one(parameter, group)
+            aside(self._step_all)
         return loss
 
-    def _step_one(self, parameter: Tensor, group: Group) -> None:
-        assert parameter.grad is not None
-        grad = parameter.grad.data.astype(parameter.dtype, copy=False)
-        arrays = self._arrays(parameter, group)
-        self.update(parameter.data, grad, arrays, group, self.steps_taken(parameter))
-        parameter.changed()
-        self.advance(parameter, arrays)
+    @told_as("update")  # so a captured step, printed, calls this piece of it
+    def _step_all(self) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    grad, arrays = p.grad.data.astype(p.dtype, copy=False), self._arrays(p, group)
+                    self.update(p.data, grad, arrays, group, self.steps_taken(p))
+                    p.changed()
+                    self.advance(p, arrays)
 
     def _arrays(self, parameter: Tensor, group: Group) -> dict[str, Array]:
         """The parameter's state arrays; zeros before the first step."""
         arrays = {}
         for name in self.slots(group):
-            present = self.state.get(parameter, {}).get(name)
+            present = self.kept(parameter, name)
             if present is None:
                 present = full_like(parameter.detach(), value=0.0)
             arrays[name] = present.to(parameter.device, parameter.dtype).data
         return arrays
 
+    def slots(self, group: Group) -> tuple[str, ...]:
+        """The names of the state arrays that ``update`` needs for this group."""
+        parts = [text.partition(" if ") for text in self.arrays]
+        return tuple([name for name, _, option in parts if not option or group[option]])
+
+    def steps_taken(self, parameter: Tensor) -> Any:
+        """How many steps the parameter's state has seen, as far as the update needs to know."""
+        return int(self.kept(parameter, "step", 0))
+
+    def update(
+        self, data: Array, grad: Array, state: dict[str, Array], group: Group, steps_taken: Any
+    ) -> None:
+        """Move ``data`` and ``state`` (by slot name) one step, in place: arrays of one shape."""
+        group = {**group, "lr": float(group["lr"])}
+        known = {**group, **self.numbers(group, steps_taken)}
+        arrays = [state.get(text.partition(" if ")[0]) for text in self.arrays]
+        self.rule(data, grad, *arrays, **{name: known[name] for name in self.rule.constants})
+
+    def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
+        """The rule's constants that are not options of the group."""
+        return {}
+
+    def advance(self, parameter: Tensor, arrays: dict[str, Array]) -> None:
+        """Count a step of the parameter (in float32, as PyTorch), and keep its state ``arrays``."""
+        step = np.asarray(float(self.kept(parameter, "step", 0)) + 1, np.float32)
+        self.keep(parameter, step=step, **arrays)
+
+    def keep(self, parameter: Tensor, **arrays: Array) -> None:
+        """Put arrays into the parameter's state."""
+        self.stepped = True
+        held = {name: Tensor(array) for name, array in arrays.items()}
+        self.state.setdefault(parameter, {}).update(held)
+
+    def kept(self, parameter: Tensor, name: str, default: Any = None) -> Any:
+        """What the parameter's state has under a name."""
+        return self.state.get(parameter, {}).get(name, default)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or fill them with zeros."""
         with no_grad():
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if set_to_none:
-                        parameter.grad = None
-                    elif parameter.grad is not None:
-                        parameter.grad.zero_()
+            for each in state.numbered(self):
+                each.grad = None if set_to_none or each.grad is None else each.grad.zero_()
 
-    def state_dict(self) -> dict[str, Any]:
-        """PyTorch's layout: ``state`` by the number of the parameter, ``param_groups``."""
-        return state.saved(self)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over options and copies of the state; parameters are matched by their order."""
-        state.load(self, state_dict)
+    state_dict, load_state_dict = state.state_dict, state.load_state_dict
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
-        for index, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {index}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-            lines.append("")
-        return "\n".join([*lines[:-1], ")"])
+        text = ""
+        for i, group in enumerate(self.param_groups):
+            lines = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            text += "".join([f"\nParameter Group {i}\n", *lines])
+        return f"{type(self).__name__} ({text})"
 
 
-def _check_leaf(parameter: Any) -> None:
-    if not isinstance(parameter, Tensor):
-        raise TypeError("optimizer can only optimize Tensors, but one of the params is "
-                        f"{type(parameter).__name__}")  # fmt: skip
-    if not parameter.is_leaf:
-        raise ValueError("can't optimize a non-leaf Tensor")
+class Declared(Optimizer):
+    """An optimiser whose class statement lists the options with their defaults, and in ``named``
+    those of COMMON that are given by name only: ``class Mine(Declared, lr=0.1, named="fused")``."""
 
+    fixed: ClassVar[Group] = {}
+    """Options that the constructor does not take."""
 
-def check_range(name: str, value: Any, low: float = 0.0, high: float = float("inf")) -> None:
-    """A ValueError unless low <= value < high."""
-    if not low <= value < high:
-        raise ValueError(f"Invalid {name}: {value}; expected at least {low} and below {high}")
+    def __init_subclass__(cls, named: str = "", **options: Any) -> None:
+        rest = {name: COMMON[name] for name in named.split()}
+        takes = [parameter("params", Parameter.empty, "Params")] + [
+            parameter(name, default, TYPES.get(type(default), "float"), named=name in rest)
+            for name, default in {**options, **rest}.items()
+        ]  # fmt: skip
+        if options:
+            cls.__init__ = constructor(takes, Declared.__init__)  # type: ignore[method-assign]
+
+    def __init__(self, params: Params, *args: Any, **options: Any) -> None:
+        super().__init__(params, {**options, **self.fixed})

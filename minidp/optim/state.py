@@ -1,13 +1,34 @@
-"""The state of an optimiser as a dict, and back; PyTorch's layout."""
+"""What an optimiser holds: parameters as they are given, state as a dict in PyTorch's layout."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
+from minidp.optim.declared import refuse
 from minidp.tensor import Tensor
 
 if TYPE_CHECKING:
     from minidp.optim.optimizer import Optimizer
+
+
+def parameters(given: Any) -> dict[str, Any]:
+    """What a group holds of its parameters: ``params`` once each, ``param_names`` if given."""
+    wrong = "ordered collections, but the ordering of tensors in sets will change"
+    refuse(isinstance(given, (set, frozenset)),
+           f"optimizer parameters need to be organized in {wrong}", TypeError)  # fmt: skip
+    params, names = [given] if isinstance(given, Tensor) else list(given), {}
+    if params and all(isinstance(each, tuple) for each in params):
+        names, params = {"param_names": [n for n, _ in params]}, [p for _, p in params]
+    for each in params:
+        refuse(not isinstance(each, Tensor), "optimizer can only optimize Tensors, but one of the "
+               f"params is {type(each).__name__}", TypeError)  # fmt: skip
+        refuse(not each.is_leaf, "can't optimize a non-leaf Tensor")
+    once = list(dict.fromkeys(params))
+    if len(once) != len(params):
+        warnings.warn("optimizer contains a parameter group with duplicate parameters; each is "
+                      "taken once", stacklevel=4)  # fmt: skip
+    return {"params": once, **names}
 
 
 def numbered(optimizer: Optimizer) -> list[Tensor]:
@@ -15,53 +36,42 @@ def numbered(optimizer: Optimizer) -> list[Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def saved(optimizer: Optimizer) -> dict[str, Any]:
+def state_dict(self: Optimizer) -> dict[str, Any]:
     """``{"state": {number: {name: value}}, "param_groups": [{..., "params": [numbers]}]}``."""
-    number = {parameter: index for index, parameter in enumerate(numbered(optimizer))}
-    groups = [
-        {**{key: value for key, value in group.items() if key != "params"},
-         "params": [number[parameter] for parameter in group["params"]]}
-        for group in optimizer.param_groups
-    ]  # fmt: skip
-    state = {i: dict(optimizer.state[p]) for p, i in number.items() if p in optimizer.state}
+    place = {parameter: i for i, parameter in enumerate(numbered(self))}
+    groups = [{**g, "params": [place[p] for p in g["params"]]} for g in self.param_groups]
+    state = {i: dict(self.state[p]) for p, i in place.items() if p in self.state}
     return {"state": state, "param_groups": groups}
 
 
-def load(optimizer: Optimizer, given: dict[str, Any]) -> None:
-    """Check the groups and their options, then take over options and copies of the state."""
-    groups = given["param_groups"]
-    if len(groups) != len(optimizer.param_groups):
-        raise ValueError("loaded state dict has a different number of parameter groups: "
-                         f"{len(groups)}, here {len(optimizer.param_groups)}")  # fmt: skip
-    for new, own in zip(groups, optimizer.param_groups, strict=True):
-        if len(new["params"]) != len(own["params"]):
-            raise ValueError("loaded state dict contains a parameter group that doesn't match the "
-                             f"size of optimizer's group: {len(new['params'])} parameters, "
-                             f"{len(own['params'])} here")  # fmt: skip
-    merged = [
-        {**own, **new, "params": own["params"]}
-        for new, own in zip(groups, optimizer.param_groups, strict=True)
-    ]
+def load_state_dict(self: Optimizer, state_dict: dict[str, Any]) -> None:
+    """Take over options and copies of the state; parameters are matched by their order."""
+    groups = state_dict["param_groups"]
+    sizes, own = ([len(g["params"]) for g in some] for some in (groups, self.param_groups))
+    refuse(len(sizes) != len(own), "loaded state dict has a different number of parameter groups: "
+           f"{len(sizes)}, here {len(own)}")  # fmt: skip
+    refuse(sizes != own, "loaded state dict contains a parameter group that doesn't match the size "
+           f"of optimizer's group: {sizes} parameters, {own} here")  # fmt: skip
+    pairs = zip(groups, self.param_groups, strict=True)
+    merged = [{**old, **new, "params": old["params"]} for new, old in pairs]
     for group in merged:
-        optimizer.check(group)
+        self.check({**group, "lr": 0.0})  # a schedule may have left it a rounding below 0
     places = [place for group in groups for place in group["params"]]
-    parameters = dict(zip(places, numbered(optimizer), strict=True))
-    state = {
-        parameters[int(place)]: {n: _taken(n, v, parameters[int(place)]) for n, v in values.items()}
-        for place, values in given["state"].items()
-    }
-    optimizer.state = state
-    optimizer.param_groups = merged
+    parameters = dict(zip(places, numbered(self), strict=True))
+    state = {}
+    for place, values in state_dict["state"].items():
+        parameter = parameters[int(place)]
+        state[parameter] = {n: _taken(n, value, parameter) for n, value in values.items()}
+    self.state, self.param_groups = state, merged
 
 
 def _taken(name: str, value: Any, parameter: Tensor) -> Any:
-    """A copy of a saved value; arrays in the parameter's dtype and place, but "step" as it was."""
+    """A copy of a saved value; an array in the parameter's dtype and place, a scalar as it was."""
     if not hasattr(value, "shape"):
         return value
     tensor = Tensor(value).detach()
-    if name != "step":
-        if tensor.shape != parameter.shape:
-            raise ValueError(f"loaded state dict: {name} has shape {tensor.shape}, its parameter "
-                             f"{parameter.shape}")  # fmt: skip
+    if name not in ("step", "mu_product"):
+        wrong = f"{name} has shape {tensor.shape}, its parameter {parameter.shape}"
+        refuse(tensor.shape != parameter.shape, f"loaded state dict: {wrong}")
         tensor = tensor.to(parameter.device, parameter.dtype)
     return tensor.clone()

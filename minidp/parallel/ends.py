@@ -7,11 +7,12 @@ the cotangents and start the reduction. See ``minidp.ops.collective``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from minidp.backend import get_backend
 from minidp.device import Device
 from minidp.errors import GraphError
-from minidp.mode import switched
+from minidp.mode import aside, switched, told_as
 from minidp.ops.collective import broadcast, unpack
 from minidp.parallel.bucket import Bucket
 from minidp.parallel.communicator import Sum
@@ -24,89 +25,96 @@ class BucketEnd:
     """One replica's end of a bucket: the copy of the values it reads, its part of the gradient.
 
     ``memory`` is the copy that this replica updates, together with the ``peers`` that share it.
+    Of the running step: ``gradient``, once backward has come by; ``reached`` has a 1 for each
+    parameter that it came by (added over replicas it tells which were used anywhere); ``work`` is
+    the reduction, once it has started.
     """
 
     def __init__(
         self, bucket: Bucket, device: Device, memory: Memory, peers: Sequence[int]
     ) -> None:  # fmt: skip
         self.bucket, self.device, self.memory, self.peers = bucket, device, memory, peers
-        self.gradient: Array | None = None
         home = bucket.home if memory is bucket.master else device
         here = home == device or home.type == device.type == "cpu"
         self.values = memory.data
         if not here:
             self.values = get_backend(device.type).put(memory.data, device.index)
-        self.views = bucket.views
+        self._views = bucket.views(self.values)
+        self._spare: Array | None = None
+        self.begin(_nothing)
 
-    def hand_out(self) -> Array:
-        """This replica's values, fetched from the master copy where they are not its own."""
-        if self.values is not self.memory.data:
-            self.values[...] = moved(self.memory.data, self.values)
-        return self.values
+    def __str__(self) -> str:
+        return f"bucket {self.bucket.index}"
 
-    def pack(self, cotangents: dict[int, Array]) -> Array:
-        """Lay the parameters' cotangents end to end; zeros where backward did not come by."""
-        bucket = self.bucket
-        if self.gradient is None:
-            backend = get_backend(self.device.type)
-            self.gradient = backend.zeros(bucket.size, bucket.dtype, self.device.index)
-        for i, view in enumerate(self.views(self.gradient)):
-            given = cotangents.get(i)
-            view[...] = 0 if given is None else given
-        return self.gradient
-
-    def release(self, reduced: Array) -> None:
-        """Leave the memory to ``Parameter.grad`` if the sum was made there."""
-        if reduced is self.gradient:
-            self.gradient = None
-
-
-class Link:
-    """A bucket as the ops ``broadcast`` and ``unpack`` see it, in one step of one replica.
-
-    ``reached`` has a 1 for each parameter that backward came by; added over replicas it tells
-    which were used anywhere.
-    """
-
-    def __init__(self, end: BucketEnd, launch: Callable[[], None]) -> None:
-        self.end, self._launch = end, launch
-        self.work: Sum | None = None
-        self.gradient: Array | None = None
-        self.reached = [0.0] * len(end.bucket.parameters)
+    def begin(self, ready: Callable[[], None]) -> None:
+        """A step begins; ``ready`` is to be called when the gradient is whole. What the step before
+        made is forgotten: the nodes of its tensors lead back here, and no cycle is left."""
+        self._ready = ready
         self._tensors: tuple[Tensor, ...] = ()
+        self.gradient: Array | None = None
+        self.reached = [0.0] * len(self.bucket.parameters)
+        self.work: Sum | None = None
 
     def tensors(self) -> tuple[Tensor, ...]:
         """This replica's tensors of the parameters, made on first use in the step."""
         if not self._tensors:
             with switched(grad=True):
-                flat = Tensor(self.end.values, requires_grad=True)
+                flat = Tensor(self.values, requires_grad=True)
                 self._tensors = unpack(broadcast(flat, bucket=self), bucket=self)
         return self._tensors
 
-    def clear(self) -> None:
-        """Forget the tensors, whose nodes lead back here: no cycle is left."""
-        self._tensors = ()
-
     def hand_out(self, flat: Array) -> Array:
-        return self.end.hand_out()
+        """This replica's values, fetched from the master copy where they are not its own."""
+        if self.values is not self.memory.data:
+            self.values[...] = moved(self.memory.data, self.values)
+        return self.values
 
     def views(self, flat: Array) -> tuple[Array, ...]:
-        return self.end.views(flat)
+        """The parameters in this replica's values."""
+        return self._views
 
-    def pack(self, cotangents: dict[int, Array]) -> Array:
+    def pack(self, cotangents: dict[int, Any]) -> Array:
+        """Lay the parameters' cotangents end to end; zeros where backward did not come by."""
         if self.gradient is not None:
             raise GraphError(
                 "a second backward() in one step of a replica: add the losses and call backward() "
                 "once, so that each bucket is reduced once"
             )
-        for i in cotangents:
-            self.reached[i] = 1.0
-        self.gradient = self.end.pack(cotangents)
-        return self.gradient
+        return aside(self._pack, tuple(cotangents), *cotangents.values())
+
+    @told_as("pack")
+    def _pack(self, places: Sequence[int], *cotangents: Any) -> Array:
+        gradient = self._room()
+        given = dict(zip(places, cotangents, strict=True))
+        for i, view in enumerate(self.bucket.views(gradient)):
+            g = given.get(i)
+            view[...] = 0 if g is None else g.data if isinstance(g, Tensor) else g
+            self.reached[i] = 0.0 if g is None else 1.0
+        self.gradient = gradient
+        return gradient
+
+    def _room(self) -> Array:
+        if self._spare is None:
+            backend, bucket = get_backend(self.device.type), self.bucket
+            self._spare = backend.zeros(bucket.size, bucket.dtype, self.device.index)
+        return self._spare
 
     def reduce(self, g: Array) -> None:
         """The bucket's cotangent is whole: start its reduction, in index order."""
-        self._launch()
+        aside(self._start)
+
+    @told_as("all-reduce starts")
+    def _start(self) -> None:
+        self._ready()
+
+    def release(self, reduced: Array) -> None:
+        """Leave the memory to ``Parameter.grad`` if the sum was made there."""
+        if reduced is self._spare:
+            self._spare = None
+
+
+def _nothing() -> None:
+    pass
 
 
 def make_ends(

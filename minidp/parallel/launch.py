@@ -63,6 +63,9 @@ def launch(
 
     ``watch`` is called about ten times a second in the calling thread while they run.
     ``warn_after`` and ``deadline`` are seconds a replica may wait for another.
+
+    >>> dp.launch(lambda world: (world.rank, world.size), devices=2)
+    [(0, 2), (1, 2)]
     """
     places = check_devices(devices)
     places = places if replicas is None else assign(places, replicas)

@@ -17,7 +17,7 @@ from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.parallel.bucket import make_buckets
 from minidp.parallel.communicator import Communicator
-from minidp.parallel.ends import BucketEnd, Link, make_ends
+from minidp.parallel.ends import BucketEnd, make_ends
 from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.feed import Feed
 from minidp.parallel.split import Share, cut, rows_of, shares, to_device
@@ -47,7 +47,6 @@ class World:
         self.share = Share(0, 1, comm.size)
         self.active: Sequence[int] = range(comm.size)
         self.ends: list[BucketEnd] = []
-        self.links: list[Link] = []
         self.step = comm.step = random["step"]
         self.check_finite = False
         self._place: dict[Tensor, tuple[int, int]] = {}
@@ -116,13 +115,14 @@ class World:
 
     def _renew(self) -> None:
         """Forget the values, gradients and intentions of the step before."""
-        for link in self.links:
-            link.clear()
-        self.links = [Link(end, self.launch_ready) for end in self.ends]
+        for end in self.ends:
+            end.begin(self.launch_ready)
         self._actions, self._copies, self._launched = [], {}, 0
 
     def close(self, failed: bool) -> None:
         """The program has ended: let go of the model and of peers."""
+        for end in self.ends:
+            end.begin(self.launch_ready)
         self.ends, self._place = [], {}
         self._renew()
         self.comm.close(failed)
@@ -131,7 +131,7 @@ class World:
         """This replica's tensor for a Parameter or Buffer of the model."""
         found = self._place.get(shared)
         if found is not None:
-            return self.links[found[0]].tensors()[found[1]]
+            return self.ends[found[0]].tensors()[found[1]]
         if isinstance(shared, Parameter) and shared.requires_grad:
             raise ReplicaError(
                 f"a parameter of shape {shared.shape} is not one of the replicated model's: "
@@ -173,26 +173,26 @@ class World:
 
         The last one waits for ``update``: who gives it agrees to the step.
         """
-        while self._launched < len(self.links) - 1:
-            if self.links[self._launched].gradient is None:
+        while self._launched < len(self.ends) - 1:
+            if self.ends[self._launched].gradient is None:
                 return
-            self._launch(self.links[self._launched])
+            self._launch(self.ends[self._launched])
 
-    def _launch(self, link: Link, numbers: Sequence[float] = ()) -> None:
-        gradient, riding = link.gradient, [*link.reached, *numbers]
+    def _launch(self, end: BucketEnd, numbers: Sequence[float] = ()) -> None:
+        gradient, riding = end.gradient, [*end.reached, *numbers]
         if self.check_finite:
-            require_finite(gradient, link.end.bucket)
-        link.work = self.comm.sum_bucket(gradient, f"bucket {self._launched}", riding)
+            require_finite(gradient, end.bucket)
+        end.work = self.comm.sum_bucket(gradient, f"bucket {self._launched}", riding)
         self._launched += 1
 
     def _launch_all(self, numbers: Sequence[float]) -> None:
         """Start what backward left open: buckets that no gradient reached go with zeros."""
-        for link in self.links:
-            if link.gradient is None:
-                link.gradient = link.end.pack({})
+        for end in self.ends:
+            if end.gradient is None:
+                end.pack({})
         self.launch_ready()
-        if self.links:
-            self._launch(self.links[-1], numbers)
+        if self.ends:
+            self._launch(self.ends[-1], numbers)
 
     def update(
         self, optimizer: Any, numbers: Sequence[float] = (),
@@ -206,13 +206,13 @@ class World:
         step happens whole or not at all.
         """
         owner, lead = groups_of(optimizer), self._lead(optimizer)
-        updates = [BucketUpdate(optimizer, lead, link.end, owner) for link in self.links]
+        updates = [BucketUpdate(optimizer, lead, end, owner) for end in self.ends]
         self._launch_all(numbers)
         totals = list(numbers)
-        for link, update in zip(self.links, updates, strict=True):
-            if link.work is not None:
-                totals = update.receive(link.work, self.store).tolist()
-        if not self.links:
+        for end, update in zip(self.ends, updates, strict=True):
+            if end.work is not None:
+                totals = update.receive(end.work, self.store).tolist()
+        if not self.ends:
             totals = self._agree(numbers)
         if self.check_finite:
             self._check_sums(updates)

@@ -7,25 +7,29 @@ of replicas it is equal to the last bit, on any number of devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
+from weakref import proxy
 
 import numpy as np
 
 from minidp.autograd import no_grad
+from minidp.captured import Captured
 from minidp.device import Device
 from minidp.errors import ReplicaError
-from minidp.mode import switched
-from minidp.nn.loss import Loss
+from minidp.mode import aside, told_as
 from minidp.parallel.bucket import Bucket, make_buckets
+from minidp.parallel.denominator import share_of, told, total_weight
 from minidp.parallel.ends import make_ends
+from minidp.parallel.evaluation import correct, evaluating, host
 from minidp.parallel.feed import Feed
 from minidp.parallel.launch import assign, check_devices, check_store, launch_on
 from minidp.parallel.progress import Progress
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares, to_device
 from minidp.tensor import Tensor
+from minidp.types import float32
 
 
 class Scheduler:
@@ -34,14 +38,21 @@ class Scheduler:
     ``workload`` weights the devices (``[3, 1]``); ``store`` says where gradients meet: ``"local"``
     in host memory, ``"device"`` on every device. ``replicas`` is their number where it differs
     from that of the devices; devices then decide only who runs which. ``nan="raise"`` ends a step
-    whose loss or gradient is not finite, before anything changes.
+    whose loss or gradient is not finite, before anything changes. ``capture=True`` replays steps
+    that repeat (see ``dp.capture``), with the same bytes; ``fuse=True`` also fuses their
+    element-wise ops, which is faster and equal but for rounding.
+
+    >>> model = nn.Linear(3, 1)
+    >>> optimizer = optim.SGD(model.parameters(), lr=0.1)
+    >>> train = dp.Scheduler(model, nn.MSELoss(), optimizer, devices=2)
+    >>> loss = train(dp.rand(5, 3), dp.rand(5, 1))  # split 3 and 2, run, reduced, updated
     """
 
     def __init__(
         self, model: Any, loss: Callable[..., Tensor], optimizer: Any, devices: Any = None,
         workload: Sequence[float] | None = None, store: str = "local", *,
-        replicas: int | None = None, nan: str | None = None,
-        warn_after: float = 10.0, deadline: float = 300.0,
+        replicas: int | None = None, nan: str | None = None, capture: bool = False,
+        fuse: bool = False, warn_after: float = 10.0, deadline: float = 300.0,
     ) -> None:  # fmt: skip
         self.model, self.loss, self.optimizer = model, loss, optimizer
         self.devices = check_devices(devices)
@@ -49,6 +60,7 @@ class Scheduler:
         if nan not in (None, "raise"):
             raise ReplicaError(f"nan={nan!r}: expected None or 'raise'")
         self.nan, self.warn_after, self.deadline = nan, warn_after, deadline
+        self.capture, self.fuse, self.captured = capture or fuse, fuse, list[Captured]()
         weights = check_workload(workload, len(self.devices))
         self.places, self.weights = self.devices, weights
         if replicas is not None:
@@ -72,10 +84,18 @@ class Scheduler:
             named = getattr(self.model, "named_parameters", dict)
             names = {p: name for name, p in dict(named()).items()}
             self.buckets = make_buckets(groups, home, names)
-            self.ends = make_ends(self.buckets, self.places, self.store)
+            self._make_ends()
             self._trained = trained
         for bucket in self.buckets:
             bucket.refresh()
+
+    def _make_ends(self) -> None:
+        """New ends of the buckets for all replicas; captured steps belong to the old ones."""
+        self.ends = make_ends(self.buckets, self.places, self.store)
+        this: Any = proxy(self)  # itself would be a cycle
+        step = partial(Scheduler._gradients, this)
+        self.captured = [Captured(step, self.fuse) for _ in self.places]
+        self._replayed: dict[int, bool] = {}  # by rows: whether all replicas can replay the step
 
     def _placed(self, replicas: int, weights: Sequence[Any]) -> list[Device]:
         """The device of each replica, as many to each device as its workload says."""
@@ -143,7 +163,7 @@ class Scheduler:
         their sum. ``accuracy`` is there by default.
         """
         metrics = {"accuracy": correct} if metrics is None else metrics
-        with _evaluation(self.model):
+        with evaluating(self.model):
             parts = self._launch(self._evaluate, loader, None, metrics)
         rows, weight = (sum(part[i] for part in parts) for i in (0, 1))
         if rows == 0:
@@ -164,7 +184,7 @@ class Scheduler:
                              self.warn_after, self.deadline)  # fmt: skip
         except BaseException:
             # a replica inside a long kernel may still write to the ends it was given
-            self.ends = make_ends(self.buckets, self.places, self.store)
+            self._make_ends()
             raise
 
     def _steps(self, world: World, feed: Feed) -> Any:
@@ -189,41 +209,40 @@ class Scheduler:
             world.update(self.optimizer, [loss * share.fraction], self._accepted(world, share))
 
     def _accepted(self, world: World, share: Share) -> Callable[[list[float]], None]:
-        """What else belongs to an accepted step: it is counted."""
+        """What else belongs to an accepted step: it is counted, and its replicas agree whether to
+        replay the next one like it, all or none."""
 
         def count(totals: list[float]) -> None:
             self.progress.count(share.total, totals[0])
+            steps = [self.captured[rank] for rank in world.active]
+            self._replayed[share.total] = all(step.replays for step in steps)
 
         return count
 
     def _backward(self, world: World, x: Any, y: Any, share: Share) -> float:
-        outputs, targets = self._forward(world, x, y, share)
-        with self._denominator(y, share)[1]:
+        """The loss of this replica's rows; their gradients are on their way when it returns."""
+        rows, targets = (to_device(cut(each, share), world.device) for each in (x, y))
+        denominator = share_of(total_weight(self.loss, y), share)
+        if not self.capture:
+            return float(self._gradients(rows, targets, denominator, share))
+        if denominator is not None:  # it depends on the targets: an argument of the step
+            dtype = self.buckets[0].dtype if self.buckets else float32
+            given: Any = Tensor(np.array(denominator, dtype)).to(world.device)
+        else:
+            given = None
+        step = self.captured[world.rank]
+        step.allowed = self._replayed.get(share.total, False)
+        return float(step(rows, targets, given, share))
+
+    def _gradients(self, rows: Any, targets: Any, denominator: Any, share: Share) -> Tensor:
+        """Forward and backward. (A captured step is known for each ``share``.)"""
+        outputs = self.model(rows)
+        with told(self.loss, denominator):
             loss = self.loss(outputs, targets)
-        value = float(loss)
-        if self.nan == "raise" and not np.isfinite(value):
-            raise ReplicaError(f"the loss is {value} (nan='raise')")
+        if self.nan == "raise":
+            aside(_require_finite, loss)
         loss.backward()
-        return value
-
-    def _denominator(self, y: Any, share: Share) -> tuple[float, AbstractContextManager[None]]:
-        """The weight of a whole batch, and a block in which a loss of ``minidp.nn`` knows it.
-
-        A mean then is this replica's share, such that the row-weighted mean of all shares is the
-        mean over all rows. Other losses exchange what they need.
-        """
-        loss: Any = self.loss
-        own = isinstance(loss, Loss) and type(loss).__module__ == Loss.__module__
-        if not own or loss.reduction != "mean":
-            return share.total, nullcontext()
-        total = loss.total_weight(y if isinstance(y, Tensor) else Tensor(y))
-        if total is None:
-            return share.total, switched(denominator=_local)
-        return total, switched(denominator=lambda weight: total * share.fraction)
-
-    def _forward(self, world: World, x: Any, y: Any, share: Share) -> tuple[Tensor, Any]:
-        inputs, targets = (to_device(cut(each, share), world.device) for each in (x, y))
-        return self.model(inputs), targets
+        return loss
 
     def _evaluate(
         self, world: World, feed: Feed, metrics: dict[str, Callable[[Tensor, Tensor], Any]]
@@ -232,26 +251,24 @@ class Scheduler:
         with no_grad():
             for x, y, share in self._steps(world, feed):
                 if share.rows:
-                    outputs, targets = self._forward(world, x, y, share)
-                    total, known = self._denominator(y, share)
-                    with known:
+                    known = total_weight(self.loss, y)
+                    total = share.total if known is None else known
+                    inputs, targets = (to_device(cut(z, share), world.device) for z in (x, y))
+                    outputs = self.model(inputs)
+                    with told(self.loss, share_of(known, share)):
                         loss = float(self.loss(outputs, targets))
                     rows, weight = rows + share.rows, weight + total * share.fraction
                     sums[0] += loss * total * share.fraction if total else 0.0
                     for i, metric in enumerate(metrics.values(), 1):
-                        sums[i] += float(np.sum(np.asarray(_host(metric(outputs, targets)))))
+                        sums[i] += float(np.sum(np.asarray(host(metric(outputs, targets)))))
         return rows, weight, sums
 
 
-def correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Whether the largest output is that of the target class, row by row."""
-    result: Tensor = outputs.argmax(1) == targets
-    return result
-
-
-def _local(weight: Any) -> Any:
-    """The local number of values: right where each row has equally many."""
-    return weight
+@told_as("raise if not finite")
+def _require_finite(loss: Tensor) -> None:
+    value = float(loss)
+    if not np.isfinite(value):
+        raise ReplicaError(f"the loss is {value} (nan='raise')")
 
 
 def _same(these: list[Any], those: list[Any]) -> bool:
@@ -259,21 +276,3 @@ def _same(these: list[Any], those: list[Any]) -> bool:
     return len(these) == len(those) and all(
         a[0] is b[0] and a[1:] == b[1:] for a, b in zip(these, those, strict=True)
     )
-
-
-@contextmanager
-def _evaluation(model: Any) -> Iterator[None]:
-    """The model in evaluation mode; then each of its modules in the mode that it was in."""
-    modules = list(model.modules()) if hasattr(model, "modules") else []
-    before = [module.training for module in modules]
-    for module in modules:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, training in zip(modules, before, strict=True):
-            module.training = training
-
-
-def _host(value: Any) -> Any:
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value

@@ -1,4 +1,4 @@
-"""Convolution and pooling."""
+"""Convolution, pooling and windows."""
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def _without(constants, *left_out):
 @row("max_pool2d")
 def _max_pool2d(rng):
     ties = np.zeros((1, 1, 4, 4))
-    ties[0, 0, 1, 1] = np.nan
+    ties[0, 0, 0, 1] = ties[0, 0, 1, 0] = ties[0, 0, 3, 3] = np.nan
     first = {**windows()[0][1], "size": (2, 2), "dilation": (1, 1)}
     found = [Sample([distinct(rng, *x)], {**c, "dilation": d}) for x, c, d in windows()]
     corner = {**windows()[1][1], "size": (3, 2), "dilation": (1, 1)}
@@ -148,4 +148,52 @@ def _avg_pool2d_input(rng):
         Sample([normal(rng, *x[:2], *c["size"])],
                {"shape": x, **_without(c, "size"), "count_include_pad": counted})
         for x, c, _ in windows()[:3] + windows()[4:] for counted in (True, False)
+    ]  # fmt: skip
+
+
+def along():
+    """(shape, dim, size, stride, dilation) of windows along one axis."""
+    return [((2, 5), 1, 3, 1, 1), ((7, 2, 2), 0, 2, 3, 1), ((2, 9, 2), 1, 3, 2, 2),
+            ((4,), 0, 1, 2, 1), ((3, 1), 1, 1, 1, 1), ((0, 4), 1, 2, 1, 1),
+            ((2, 4, 0), 1, 4, 1, 1)]  # fmt: skip
+
+
+@row("windows")
+def _windows(rng):
+    return [
+        Sample([normal(rng, *s)], {"dim": d, "size": n, "stride": step, "dilation": dilation})
+        for s, d, n, step, dilation in along()
+    ]
+
+
+@row("overlap")
+def _overlap(rng):
+    found = []
+    for s, d, n, step, dilation in along():
+        count = (s[d] - dilation * (n - 1) - 1) // step + 1
+        dy = normal(rng, *s[:d], n, count, *s[d + 1 :])
+        found.append(Sample([dy], {"shape": s, "dim": d, "stride": step, "dilation": dilation}))
+    return found
+
+
+def taps():
+    """(shape, dim, index, weight): places that occur often, never, and by turns."""
+    once = np.array([[0], [2], [2], [2], [4]])
+    both = np.array([[0, 0], [0, 1], [1, 3], [3, 3]])
+    weight = np.array([[1.0, 0.5], [0.25, 0.75], [-1.0, 2.0], [0.0, 1.0]])
+    return [((2, 5), 1, once, None), ((4, 3, 2), 0, both, weight), ((2, 4), 1, both, weight),
+            ((3, 0), 0, both[:3] // 2, weight[:3]), ((5,), 0, once[:0], None)]  # fmt: skip
+
+
+@row("resample")
+def _resample(rng):
+    return [Sample([normal(rng, *s)], {"dim": d, "index": i, "weight": w}) for s, d, i, w in taps()]
+
+
+@row("resample_input")
+def _resample_input(rng):
+    return [
+        Sample([normal(rng, *s[:d], len(i), *s[d + 1 :])],
+               {"length": s[d], "dim": d, "index": i, "weight": w})
+        for s, d, i, w in taps()
     ]  # fmt: skip

@@ -52,6 +52,34 @@ def _embed(rng):
     ]
 
 
+@row("surround")
+def _surround(rng):
+    cases = (((2, 3), ((0, 0), (1, 2))), ((3,), ((2, 0),)), ((), ()), ((0, 2), ((1, 0), (0, 1))))
+    return [Sample([normal(rng, *s)], {"widths": w, "value": 1.5}) for s, w in cases]
+
+
+@row("diagonal")
+def _diagonal(rng):
+    cases = (((3, 4), 0, (0, 1)), ((3, 4), -1, (0, 1)), ((2, 3, 4), -1, (-1, 0)),
+             ((1, 1), 3, (0, 1)), ((0, 2), 0, (0, 1)))  # fmt: skip
+    return [Sample([normal(rng, *s)], {"offset": k, "axes": axes}) for s, k, axes in cases]
+
+
+@row("put_diagonal")
+def _put_diagonal(rng):
+    cases = (((3,), (3, 4), 0, (0, 1)), ((2,), (3, 4), -1, (0, 1)), ((3, 2), (2, 3, 4), -1, (2, 0)),
+             ((0,), (1, 1), 3, (0, 1)))  # fmt: skip
+    return [Sample([normal(rng, *s)], {"shape": t, "offset": k, "axes": axes})
+            for s, t, k, axes in cases]  # fmt: skip
+
+
+@row("triangle")
+def _triangle(rng):
+    cases = ((3, 4), (2, 3, 3), (1, 1), (0, 2))
+    return [Sample([normal(rng, *s)], {"offset": k, "upper": upper})
+            for s in cases for k, upper in ((0, True), (-1, False), (2, True))]  # fmt: skip
+
+
 row("copy")(singles(normal))
 
 

@@ -16,6 +16,24 @@ def _batch_norm(rng):
     return [of((4, 3)), of((2, 3, 4)), of((2, 3, 4, 5), False), of((2, 1, 3, 1)), of((0, 3, 2, 2))]
 
 
+STANDARD = (((4, 3), (1,), True), ((2, 3, 4), (1, 2), True), ((2, 3, 4), (0,), False),
+            ((3, 2), (0, 1), False), ((0, 3), (1,), True), ((2, 0), (1,), True),
+            ((5,), (0,), True), ((3, 9), (1,), False), ((2, 2, 6), (1,), True))  # fmt: skip
+
+
+@row("standardize")
+def _standardize(rng):
+    found = [Sample([normal(rng, *s)], {"dim": d, "eps": 0.1, "center": c}) for s, d, c in STANDARD]
+    alone = Sample([normal(rng, 3, 1)], {"dim": (1,), "eps": 1e-2, "center": True}, smooth=False)
+    return [*found, alone]
+
+
+@row("standardize_input", broadcasts=False)
+def _standardize_input(rng):
+    return [Sample([normal(rng, *s), normal(rng, *s)], {"dim": d, "eps": 0.1, "center": c})
+            for s, d, c in STANDARD]  # fmt: skip
+
+
 @row("softmax", "log_softmax", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
 def _softmax(rng):
     cases = (((2, 3), 1), ((2, 3), 0), ((2, 3, 4), -1), ((2, 3, 4, 5), 1), ((5,), 0), ((3, 1), 1),
@@ -66,3 +84,19 @@ def _dropout(rng):
         Sample([normal(rng, *s)], {"p": p, "key": key, "row": r, "batch_dim": b})
         for s, p, r, b in cases
     ]
+
+
+@row("noise")
+def _noise(rng):
+    key = (2**40 + 3, 5, 7)
+    cases = (((4, 6), 0, 0), ((4, 6), 3, 1), ((3, 2, 3), 2, -1), ((7,), 0, None), ((0, 3), 0, 0),
+             ((), 0, None))  # fmt: skip
+    return [Sample([normal(rng, *s)], {"key": key, "row": r, "batch_dim": b}) for s, r, b in cases]
+
+
+@row("binary_cross_entropy")
+def _binary_cross_entropy(rng):
+    within = lambda *s: 0.1 + 0.8 * rng.random(s)  # noqa: E731
+    edge = Sample([np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])], smooth=False)
+    shapes = ((3, 4), (1,), (), (0, 3))
+    return [*(Sample([within(*s), within(*s)]) for s in shapes), edge]

@@ -36,3 +36,41 @@ def _places(rng):
 def _truths(rng):
     values = [(rng.random(s) < 0.6, d, k) for s, d, k in REDUCTIONS]
     return [Sample([x], {"dim": d, "keepdim": k}) for x, d, k in values]
+
+
+@row("chosen", broadcasts=False)
+def _chosen(rng):
+    """Not smooth, for differences: what was chosen is an argument of its own."""
+    x = distinct(rng, 2, 3)
+    pairs = [(x, x.max()), (x[0], x[0].min()), (x[0, :1], x[0, 0]), (np.array([2.0, 2.0, 1]), 2.0),
+             (np.array([1.0, np.nan]), np.nan)]  # fmt: skip
+    return [Sample([x, np.array(y)], smooth=False) for x, y in pairs]
+
+
+@row("cumsum")
+def _cumsum(rng):
+    cases = (((5,), 0, False), ((2, 3), 1, False), ((2, 3), 0, True), ((2, 3, 4), 1, True),
+             ((1,), 0, False), ((0,), 0, True), ((2, 0), 0, False))  # fmt: skip
+    return [Sample([normal(rng, *s)], {"dim": d, "backward": b}) for s, d, b in cases]
+
+
+@row("logsumexp", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
+def _logsumexp(rng):
+    found = [Sample([normal(rng, *s)], {"dim": d, "keepdim": k}) for s, d, k in REDUCTIONS]
+    large = Sample([np.array([[1000.0, 999.0], [-1000.0, -1001.0]])], {"dim": 1})
+    infinite = Sample([np.array([[-np.inf, -np.inf], [np.inf, 1]])], {"dim": 1}, smooth=False)
+    empty = [Sample([normal(rng, 0, 3)], {"dim": d}, smooth=False) for d in (0, 1)]
+    return [*found, large, infinite, *empty]
+
+
+@row("argsort")
+def _argsort(rng):
+    ties = np.array([[1.0, 2.0, 1.0, np.nan], [0.0, -np.inf, 0.0, 0.0]])
+    arrays = [(ties, 1), (ties, 0), (normal(rng, 2, 3, 2), 1), (normal(rng, 0), 0), (ties[0], 0)]
+    return [Sample([x], {"dim": d, "descending": b}) for x, d in arrays for b in (True, False)]
+
+
+@row("unique")
+def _unique(rng):
+    x = rng.integers(0, 3, (4, 3)) * 1.0
+    return [Sample([x]), Sample([x], {"dim": 0}), Sample([x], {"dim": 1}), Sample([x[:0]])]

@@ -1,0 +1,178 @@
+"""Random tensors: every draw is counted by the generator (``minidp.random``), so that it can be
+repeated. All take ``generator``, and what creation takes: ``dtype``, ``device``, ``requires_grad``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minidp import random
+from minidp.create import float_dtype, like, make, shape_of
+from minidp.mode import mode
+from minidp.tensor import Tensor, method
+from minidp.types import Array, int64
+
+__all__ = [
+    "bernoulli", "multinomial", "normal", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm",
+]  # fmt: skip
+Maybe = random.Generator | None
+
+
+def _numbers(draw: Any, shape: Any, generator: Maybe) -> Array:
+    """float64 numbers of the running replica's generator, or of the given one."""
+    if generator is None:
+        replica = mode.replica
+        generator = replica.generator if replica is not None else random.default_generator
+    return draw(generator.next_key(), int(np.prod(shape, dtype=int))).reshape(shape)
+
+
+def rand(
+    *sizes: Any, size: Any = None, generator: Maybe = None, dtype: Any = None, **options: Any
+) -> Tensor:
+    """Uniform random numbers in [0, 1)."""
+    kind = float_dtype(dtype)
+    values = _numbers(random.uniforms, shape_of(sizes, size), generator)
+    # rounding up to 1 would leave the half-open interval
+    return make(np.minimum(values, 1 - float(np.finfo(kind).epsneg)), kind, **options)
+
+
+def randn(
+    *sizes: Any, size: Any = None, generator: Maybe = None, dtype: Any = None, **options: Any
+) -> Tensor:
+    """Random numbers of the standard normal distribution."""
+    values = _numbers(random.normals, shape_of(sizes, size), generator)
+    return make(values, float_dtype(dtype), **options)
+
+
+def randint(
+    low: Any = 0, high: Any = None, size: Any = None, *, generator: Maybe = None,
+    dtype: Any = None, **options: Any,
+) -> Tensor:  # fmt: skip
+    """Random integers from ``low`` (0 if left out) up to, not including, ``high``."""
+    if size is None:
+        low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
+    if not low < high:
+        raise ValueError(f"randint: expected low < high, got low={low} and high={high}")
+    values = _numbers(random.uniforms, shape_of((size,)), generator)
+    return make(np.floor(values * (int(high) - low)) + low, dtype or int64, **options)
+
+
+def randperm(n: int, *, generator: Maybe = None, dtype: Any = None, **options: Any) -> Tensor:
+    """The numbers 0 .. n-1 in random order."""
+    values = _numbers(random.uniforms, (n,), generator)
+    return make(np.argsort(values, kind="stable"), dtype or int64, **options)
+
+
+def rand_like(input: Tensor, **options: Any) -> Tensor:
+    """Uniform random numbers in the shape, dtype and device of ``input``."""
+    return rand(input.shape, **like(input, options))
+
+
+def randn_like(input: Tensor, **options: Any) -> Tensor:
+    """Normal random numbers in the shape, dtype and device of ``input``."""
+    return randn(input.shape, **like(input, options))
+
+
+def randint_like(input: Tensor, low: Any = 0, high: Any = None, **options: Any) -> Tensor:
+    """Random integers in the shape, dtype and device of ``input``."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input.shape, **like(input, options))
+
+
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Maybe = None, **options: Any
+) -> Tensor:
+    """Normal random numbers with this mean and standard deviation, which may be tensors."""
+    given = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
+    if isinstance(std, Tensor) and std.numel() and np.asarray(std.detach()).min() < 0:
+        raise ValueError("normal: a standard deviation is negative")
+    if given:
+        size, options = np.broadcast_shapes(*(x.shape for x in given)), like(given[0], options)
+    found = randn(shape_of((size or (),)), generator=generator, **options)
+    mean, std = (x.detach() if isinstance(x, Tensor) else x for x in (mean, std))
+    return found * std + mean
+
+
+def bernoulli(input: Tensor, p: float | None = None, *, generator: Maybe = None) -> Tensor:
+    """1 with the probabilities ``input`` (or with ``p`` everywhere), else 0."""
+    chance = np.asarray(input.detach()) if p is None else p
+    if np.size(chance) and not (np.min(chance) >= 0 and np.max(chance) <= 1):
+        raise ValueError("bernoulli: expected probabilities from 0 to 1")
+    hits = _numbers(random.uniforms, input.shape, generator) < chance
+    return make(hits, input.dtype, input.device)
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: Maybe = None
+) -> Tensor:
+    """Indices drawn with probabilities in proportion to ``input``, from each row on its own.
+
+    With replacement by the inverse of the cumulated weights, without by the largest of weight /
+    exponential number (Efraimidis and Spirakis 2006).
+    """
+    weights = np.asarray(input.detach(), dtype=np.float64)
+    count = weights.shape[-1] if weights.ndim in (1, 2) else 0
+    total = weights.sum(axis=-1, keepdims=True)
+    if not count or num_samples < 1 or not (weights >= 0).all() or not (
+            (total > 0) & np.isfinite(total)).all():  # fmt: skip
+        raise ValueError(f"multinomial({input.shape}, {num_samples}): expected rows of finite "
+                         "weights, not negative and not all 0, and one sample or more")  # fmt: skip
+    if replacement:
+        draws = _numbers(random.uniforms, (*weights.shape[:-1], num_samples), generator) * total
+        bounds = np.cumsum(weights, axis=-1)[..., None, :]
+        found = np.minimum((draws[..., None] >= bounds).sum(axis=-1), count - 1)
+        return make(found, int64, input.device)
+    if num_samples > (weights > 0).sum(axis=-1).min():
+        raise ValueError(f"multinomial: {num_samples} samples without replacement are more than "
+                         "there are positive weights")  # fmt: skip
+    waits = -np.log1p(-_numbers(random.uniforms, weights.shape, generator))
+    with np.errstate(divide="ignore"):
+        order = np.argsort(np.where(weights > 0, waits / weights, np.inf), axis=-1, kind="stable")
+    return make(order[..., :num_samples], int64, input.device)
+
+
+# In place
+
+
+@method("uniform_")
+def uniform_(self: Tensor, low: float = 0, high: float = 1, *, generator: Maybe = None) -> Tensor:
+    """Uniform random numbers in [low, high), in place."""
+    return self.copy_(rand(self.shape, generator=generator, dtype=self.dtype) * (high - low) + low)
+
+
+@method("normal_")
+def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Maybe = None) -> Tensor:
+    """Normal random numbers, in place."""
+    return self.copy_(randn(self.shape, generator=generator, dtype=self.dtype) * std + mean)
+
+
+@method("bernoulli_")
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Maybe = None) -> Tensor:
+    """1 with probability ``p`` (a number, or a tensor of them), else 0, in place."""
+    if isinstance(p, Tensor):
+        return self.copy_(bernoulli(p.expand(self.shape), generator=generator))
+    return self.copy_(bernoulli(self, p, generator=generator))
+
+
+@method("random_")
+def random_(self: Tensor, low: Any = 0, high: Any = None, *, generator: Maybe = None) -> Tensor:
+    """Random integers from ``low`` up to, not including, ``high``, in place; without bounds all
+    that the dtype can count to."""
+    low, high = (0, low or None) if high is None else (low, high)
+    if high is None:
+        floats = {"e": 2**11, "f": 2**24, "d": 2**53, "?": 1}
+        high = floats.get(self.dtype.char) or np.iinfo(self.dtype).max
+        high += self.dtype.kind in "bf"
+    return self.copy_(randint(low, high, self.shape, generator=generator))
+
+
+@method("exponential_")
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Maybe = None) -> Tensor:
+    """Random numbers with the density lambd e^(-lambd x), in place."""
+    values = -np.log1p(-_numbers(random.uniforms, self.shape, generator)) / lambd
+    return self.copy_(make(values, self.dtype))

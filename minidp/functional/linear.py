@@ -1,0 +1,50 @@
+"""Affine and bilinear maps, and class numbers as unit vectors."""
+
+from __future__ import annotations
+
+import math
+
+from minidp.create import arange
+from minidp.errors import DTypeError, ShapeError
+from minidp.functional.ranks import alike
+from minidp.ops import linalg
+from minidp.tensor import Tensor
+from minidp.types import category
+
+__all__ = ["bilinear", "linear", "one_hot"]
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """y = x W^T + b: x (..., c), weight (k, c), bias (k) -> (..., k)."""
+    if input.ndim == 2:
+        return linalg.linear(input, weight, bias)
+    rows = input.reshape(math.prod(input.shape[:-1]), *input.shape[-1:])
+    y = linalg.linear(rows, weight, bias)
+    return y.reshape(*input.shape[:-1], y.shape[-1])
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """y_k = sum_ij x1_i W_kij x2_j + b_k: x1 (..., i), x2 (..., j), weight (k, i, j), bias (k)."""
+    ends = (*input1.shape[-1:], *input2.shape[-1:])
+    if input1.shape[:-1] != input2.shape[:-1] or weight.shape[1:] != ends:
+        raise ShapeError(f"bilinear({input1.shape}, {input2.shape}, weight {weight.shape}): "
+                         "expected (..., i), (..., j), weight (k, i, j)")  # fmt: skip
+    alike("bilinear", input1, input2, weight, bias)
+    pairs = input1.unsqueeze(-1) * input2.unsqueeze(-2)
+    return linear(pairs.flatten(-2), weight.flatten(1), bias)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 zeros of shape (..., classes) with a 1 at each class number; -1: as many as needed.
+
+    >>> F.one_hot(dp.tensor([0, 2]), 3)
+    tensor([[1, 0, 0],
+            [0, 0, 1]])
+    """
+    if category(tensor.dtype) != 1:
+        raise DTypeError(f"one_hot is only applicable to integer tensors, got {tensor.dtype}")
+    low, high = (int(tensor.amin()), int(tensor.amax())) if tensor.numel() else (0, num_classes - 1)
+    count = high + 1 if num_classes == -1 else num_classes
+    if low < 0 or high >= count or count <= 0:
+        raise ValueError(f"one_hot: class values {low} to {high}; expected 0 to {count - 1}")
+    return (tensor.unsqueeze(-1) == arange(count, device=tensor.device)).long()

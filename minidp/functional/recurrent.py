@@ -1,0 +1,132 @@
+"""Recurrent layers over packed rows: step 0 of all sequences, then step 1 of those that have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minidp.create import ones, zeros
+from minidp.errors import ShapeError
+from minidp.functional.dropout import dropout
+from minidp.functional.linear import linear
+from minidp.functional.packed import PackedSequence, positions, select
+from minidp.functions import cat, stack
+from minidp.ops import recurrent as ops
+from minidp.tensor import Tensor
+
+GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
+States = Sequence[Tensor]
+
+
+def recurrent(
+    name: str, mode: str, input: Any, hx: Any, weights: Sequence[Any], batch_first: bool = False,
+    bidirectional: bool = False, dropped: float = 0.0,
+) -> tuple[Any, Any]:  # fmt: skip
+    """(every state of the last layer, the last state of every layer), of LSTMs (h, c) of these.
+
+    ``input`` and ``hx`` are those of ``nn.RNN``. ``weights`` (W, U, b, c, and a projection V) are
+    those of each direction of each layer; dropout with probability ``dropped`` is between layers.
+    """
+    data, sizes = _rows(name, input, batch_first, weights[0][0].shape[1])
+    packed = isinstance(input, PackedSequence)
+    single = not packed and input.ndim == 2
+    order, back = input[2:] if packed else (None, None)
+    states = _initial(name, mode, hx, weights, sizes[0], data, single)
+    states = [_ordered(each, order) for each in states]
+    y, last = _layers(mode, data, sizes, states, weights, bidirectional, dropped, input)
+    ends = [_ordered(each, back) for each in last]
+    if packed:
+        output: Any = input._replace(data=y)
+    elif single:
+        output, ends = y, [each.squeeze(1) for each in ends]
+    else:
+        output = y.reshape(len(sizes), sizes[0], y.shape[-1])
+        output = output.transpose(0, 1) if batch_first else output
+    return output, tuple(ends) if mode == "LSTM" else ends[0]
+
+
+def _rows(name: str, input: Any, batch_first: bool, width: int) -> tuple[Tensor, ops.Sizes]:
+    """The input as packed rows, and how many rows each step has."""
+    if isinstance(input, PackedSequence):
+        x, sizes = input.data, tuple(np.asarray(input.batch_sizes).tolist())
+    elif input.ndim not in (2, 3):
+        raise ShapeError(f"{name}: Expected input to be 2D or 3D, got {input.ndim}D instead")
+    else:
+        x = input.transpose(0, 1) if batch_first and input.ndim == 3 else input
+        sizes = (1 if x.ndim == 2 else x.shape[1],) * x.shape[0]
+    if x.shape[-1] != width or not sizes:
+        raise ShapeError(f"{name}({x.shape}): expected at least one step, and input.size(-1) "
+                         f"equal to input_size, which is {width}")  # fmt: skip
+    return x.reshape(sum(sizes), width), sizes
+
+
+def _initial(
+    name: str, mode: str, hx: Any, weights: Any, batch: int, data: Tensor, single: bool
+) -> list[Tensor]:
+    """The initial states (layers and directions, batch, width), zeros when not given."""
+    rows, output = weights[0][1].shape
+    widths = [output, rows // GATES[mode]] if mode == "LSTM" else [output]
+    batches = () if single else (batch,)
+    shapes = [(len(weights), *batches, width) for width in widths]
+    states = [hx] if isinstance(hx, Tensor) else hx
+    if states is None:
+        states = [zeros(shape, dtype=data.dtype, device=data.device) for shape in shapes]
+    if [each.shape for each in states] != shapes:
+        raise ShapeError(f"{name}: Expected hidden size {' and '.join(map(str, shapes))}, got "
+                         f"{' and '.join(str(each.shape) for each in states)}")  # fmt: skip
+    return [each.unsqueeze(1) if single else each for each in states]
+
+
+def _ordered(state: Tensor, order: Tensor | None) -> Tensor:
+    return state if order is None else state[:, order.to(state.device)]
+
+
+def _layers(
+    mode: str, data: Tensor, sizes: ops.Sizes, states: States, weights: Sequence[Any],
+    bidirectional: bool, dropped: float, input: Any,
+) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
+    """Rows, of which each step has so many of ``sizes``, through all layers: (all states of the
+    last layer, the last states of each); ``weights`` are those of each direction of each layer."""
+    initial, ends, halves = list(zip(*states, strict=True)), [], [data]
+    for i, each in enumerate(weights):
+        reverse = bool(bidirectional and i % 2)
+        if not reverse:
+            data, halves = cat(halves, 1) if len(halves) > 1 else halves[0], []
+            data = _dropped(data, sizes, dropped, input) if i and dropped else data
+        y, last = _direction(mode, data, initial[i], each, sizes, reverse)
+        halves.append(y)
+        ends.append(last)
+    y = cat(halves, 1) if len(halves) > 1 else halves[0]
+    return y, [stack(each) for each in zip(*ends, strict=True)]
+
+
+def _direction(
+    mode: str, data: Tensor, states: States, weights: Any, sizes: ops.Sizes, reverse: bool
+) -> tuple[Tensor, States]:
+    """One layer in one direction: (all states, the last ones of the sequences).
+
+    The inputs of all steps are projected in one product.
+    """
+    w, u, b, c, *projection = weights
+    if mode == "GRU":
+        y, last, _ = ops.gru(linear(data, w, b), *states, u, c, sizes=sizes, reverse=reverse)
+        return y, (last,)
+    x = linear(data, w, b if b is None else b + c)
+    if mode == "LSTM":
+        v = projection[0] if projection else None
+        y, h, cell, _, _ = ops.lstm(x, *states, u, v, sizes=sizes, reverse=reverse)
+        return y, (h, cell)
+    y, last = ops.rnn(x, *states, u, sizes=sizes, reverse=reverse, relu=mode == "RNN_RELU")
+    return y, (last,)
+
+
+def _dropped(data: Tensor, sizes: ops.Sizes, p: float, input: Any) -> Tensor:
+    """Dropout whose mask depends on the row of the batch, wherever packing has put it."""
+    shape = (len(sizes), sizes[0], data.shape[1])
+    if not isinstance(input, PackedSequence):
+        return dropout(data.reshape(shape), p, batch_dim=1).reshape(data.shape)
+    mask = dropout(ones(shape, dtype=data.dtype, device=data.device), p, batch_dim=1)
+    places = np.argsort(positions(input, len(sizes)), None)[-len(data) :]
+    return data * select(mask.reshape(-1, shape[2]), places)

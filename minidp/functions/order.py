@@ -1,0 +1,291 @@
+"""Extremes, orders and counts under PyTorch's names."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minidp.functions.join import cat
+from minidp.functions.reduce import scan
+from minidp.ops import elementwise
+from minidp.ops import reduce as ops
+from minidp.ops.elementwise import where
+from minidp.ops.index import put, take_along_dim
+from minidp.ops.layout import narrow
+from minidp.shapes import axis_of
+from minidp.tensor import Tensor, method
+
+__all__ = ["aminmax", "argsort", "bincount", "cummax", "cummin", "diff", "histc", "kthvalue",
+           "max", "median", "min", "msort", "nanmedian", "quantile", "sort", "topk",
+           "unique"]  # fmt: skip
+
+
+class ValuesIndices(NamedTuple):
+    """Values that were chosen along an axis, and where they were."""
+
+    values: Tensor
+    indices: Tensor
+
+
+class MinMax(NamedTuple):
+    """The smallest and the largest values."""
+
+    min: Tensor
+    max: Tensor
+
+
+@method()
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The largest value; with ``dim`` also where it is; with a Tensor, element by element."""
+    if isinstance(dim, Tensor):
+        return elementwise.maximum(input, dim)
+    if dim is None:
+        return ops.chosen(input, ops.amax(input).detach())
+    return _reduced(input, ops.argmax(_lined(input), dim=dim, keepdim=True), dim, keepdim)
+
+
+@method()
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """The smallest value; with ``dim`` also where it is; with a Tensor, element by element."""
+    if isinstance(dim, Tensor):
+        return elementwise.minimum(input, dim)
+    if dim is None:
+        return ops.chosen(input, ops.amin(input).detach())
+    return _reduced(input, ops.argmin(_lined(input), dim=dim, keepdim=True), dim, keepdim)
+
+
+@method()
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """The smallest and the largest value over ``dim`` (None: all axes)."""
+    extremes = (choose(input, dim=dim, keepdim=keepdim) for choose in (ops.amin, ops.amax))
+    return MinMax(*extremes)
+
+
+def _lined(x: Tensor) -> Tensor:
+    return x.reshape(1) if x.ndim == 0 else x
+
+
+def _along(x: Tensor, indices: Tensor, dim: int) -> ValuesIndices:
+    """The values at ``indices`` along ``dim``; 0-d for a 0-d x."""
+    values = take_along_dim(_lined(x), indices, dim=axis_of("take", dim, x.ndim))
+    return ValuesIndices(values, indices) if x.ndim else ValuesIndices(values[0], indices[0])
+
+
+def _reduced(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
+    """The values at ``indices``, one along ``dim``."""
+    found = _along(x, indices, dim)
+    if keepdim or x.ndim == 0:
+        return found
+    return ValuesIndices(found.values.squeeze(dim), found.indices.squeeze(dim))
+
+
+@method()
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
+) -> Tensor:
+    """The order of the values along ``dim``; equal ones stay in order."""
+    return sort(input, dim, descending, stable=stable).indices
+
+
+@method()
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
+) -> ValuesIndices:
+    """The values in order along ``dim``, and where they were; equal ones stay in order, NaN is
+    the largest.
+
+    >>> dp.sort(dp.tensor([3, 1, 2])).indices
+    tensor([1, 2, 0])
+    """
+    x, axis = _lined(input), axis_of("sort", dim, input.ndim)
+    return _along(input, ops.argsort(x, dim=axis, descending=descending), axis)
+
+
+def msort(input: Tensor) -> Tensor:
+    """The values in order along the first axis."""
+    return sort(input, 0).values
+
+
+@method()
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> ValuesIndices:
+    """The ``k`` largest (or smallest) values along ``dim``, in order, and where they are.
+
+    >>> dp.topk(dp.tensor([1.0, 3.0, 2.0]), 2).values
+    tensor([3., 2.])
+    """
+    x, axis = _lined(input), axis_of("topk", dim, input.ndim)
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"topk: k = {k} of {x.shape[axis]} values; expected 0 to {x.shape[axis]}")
+    order = ops.argsort(x, dim=axis, descending=largest)
+    return _along(input, narrow(order, dim=axis, start=0, length=k if input.ndim else 1), axis)
+
+
+@method()
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The ``k``-th smallest value along ``dim``, counted from 1, and where it is."""
+    x, axis = _lined(input), axis_of("kthvalue", dim, input.ndim)
+    if not 1 <= k <= x.shape[axis]:
+        raise ValueError(f"kthvalue: k = {k} of {x.shape[axis]} values; it is counted from 1")
+    order = ops.argsort(x, dim=axis)
+    return _reduced(input, narrow(order, dim=axis, start=k - 1, length=1), axis, keepdim)
+
+
+@method()
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle value, the lower of two; NaN if there is one; with ``dim`` also where it is."""
+    return _middle(input, dim, keepdim, True)
+
+
+@method()
+def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle value of those that are not NaN; with ``dim`` also where it is."""
+    return _middle(input, dim, keepdim, False)
+
+
+def _middle(x: Tensor, dim: int | None, keepdim: bool, spoiled: bool) -> Any:
+    if dim is None:
+        if x.numel() == 0:
+            least = np.nan if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
+            return (ops.sum(x) * 0 + least).type(x.dtype)
+        return ops.chosen(x, _middle(x.reshape(-1), 0, False, spoiled).values.detach())
+    lined, axis = _lined(x), axis_of("median", dim, x.ndim)
+    missing = elementwise.isnan(lined)
+    count = ops.sum(~missing, dim=axis, keepdim=True)
+    place = where(count > 0, (count - 1) // 2, 0)
+    indices = take_along_dim(ops.argsort(lined, dim=axis), place, dim=axis)
+    if spoiled:
+        first = ops.argmax(missing, dim=axis, keepdim=True)
+        indices = where(ops.any(missing, dim=axis, keepdim=True), first, indices)
+    return _reduced(x, indices, axis, keepdim)
+
+
+@method()
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The most frequent value along ``dim``, the smallest of several, and its last place."""
+    x, axis = _lined(input), axis_of("mode", dim, input.ndim)
+    order = ops.argsort(x, dim=axis)
+    values, places = take_along_dim(x, order, dim=axis), _places(x, axis)
+    before = take_along_dim(values, elementwise.clamp(places - 1, 0, None), dim=axis)
+    start = cummax(where(values != before, places, 0), axis).values
+    longest = ops.argmax(places - start, dim=axis, keepdim=True)
+    return _reduced(input, take_along_dim(order, longest, dim=axis), axis, keepdim)
+
+
+def _places(x: Tensor, axis: int) -> Tensor:
+    """0, 1, 2 ... along ``axis``, in the shape of x."""
+    return ops.cumsum(elementwise.cast(x == x, dtype=np.int64) * 0 + 1, dim=axis) - 1
+
+
+@method()
+def cummax(input: Tensor, dim: int) -> ValuesIndices:
+    """The largest value so far along ``dim``, and where it is: the last of equals."""
+    return _running(input, dim, lambda later, before: (later >= before) | (later != later))
+
+
+@method()
+def cummin(input: Tensor, dim: int) -> ValuesIndices:
+    """The smallest value so far along ``dim``, and where it is: the last of equals."""
+    return _running(input, dim, lambda later, before: (later <= before) | (later != later))
+
+
+def _running(x: Tensor, dim: int, better: Any) -> ValuesIndices:
+    lined, axis = _lined(x), axis_of("cummax", dim, x.ndim)
+
+    def combine(before: Tensor, later: Tensor) -> Tensor:
+        values = (take_along_dim(lined, each, dim=axis) for each in (later, before))
+        return where(better(*values), later, before)
+
+    return _along(x, scan(combine, _places(lined, axis), axis), axis)
+
+
+@method()
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The different values (or slices along ``dim``), in order; if asked for, where each element
+    is among them and how often each occurs.
+
+    >>> dp.unique(dp.tensor([2, 1, 2]))
+    tensor([1, 2])
+    """
+    axis = None if dim is None else axis_of("unique", dim, input.ndim)
+    if axis is not None and 0 in (*input.shape[:axis], *input.shape[axis + 1 :]):
+        raise ValueError(f"unique: slices of {input.shape} along axis {axis} have no values")
+    values, inverse, counts = ops.unique(input, dim=axis)
+    found = [values, *[inverse] * return_inverse, *[counts] * return_counts]
+    return tuple(found) if len(found) > 1 else values
+
+
+@method()
+def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The value below which a part ``q`` of the values along ``dim`` (None: of all) lies, on the
+    line between its neighbours; several ``q`` along a new first axis. NaN if there is one.
+
+    >>> dp.quantile(dp.tensor([1.0, 2.0, 4.0]), 0.75)
+    tensor(3.)
+    """
+    x, axis = (input.reshape(-1), 0) if dim is None else (_lined(input), dim)
+    x = sort(x, axis).values.movedim(axis, -1)
+    parts = q if isinstance(q, Tensor) else Tensor(np.asarray(q, x.dtype)).to(x.device)
+    if x.dtype != parts.dtype or not bool(ops.all((parts >= 0) & (parts <= 1))):
+        raise ValueError(f"quantile: q must be from 0 to 1 and of {x.dtype}, got {q}")
+    place = parts.reshape(-1) * (x.shape[-1] - 1)
+    low, high = (x[..., each(place).long()] for each in (elementwise.floor, elementwise.ceil))
+    y = low + (place - elementwise.floor(place)) * (high - low)
+    y = where(elementwise.isnan(x[..., -1:]), np.nan, y).movedim(-1, 0)
+    if keepdim and input.ndim:
+        y = y.unsqueeze(axis + 1 if axis >= 0 else axis) if dim is not None else y.reshape(
+            -1, *(1,) * input.ndim)  # fmt: skip
+    return y if parts.ndim else y[0]
+
+
+@method()
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
+         ) -> Tensor:  # fmt: skip
+    """Each value along ``dim`` less the one before it; ``n`` times.
+
+    >>> dp.diff(dp.tensor([1, 3, 2]))
+    tensor([ 2, -1])
+    """
+    if input.ndim == 0 or n < 0:
+        raise ValueError(f"diff: n = {n} of {input.shape}; expected n from 0 and an axis")
+    axis = axis_of("diff", dim, input.ndim)
+    parts = [x for x in (prepend, input, append) if x is not None]
+    x = cat(parts, axis) if len(parts) > 1 else input.clone()
+    for _ in range(builtins.min(n, x.shape[axis])):
+        count = x.shape[axis] - 1
+        later, before = (narrow(x, dim=axis, start=i, length=count) for i in (1, 0))
+        x = later != before if x.dtype.kind == "b" else later - before
+    return x
+
+
+@method()
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each of 0, 1, 2 ... occurs, or the sums of the weights of those places."""
+    places = input.data
+    if places.size and int(places.min()) < 0:
+        raise ValueError(f"bincount: {int(places.min())} is negative; expected integers from 0")
+    count = builtins.max(int(places.max()) + 1 if places.size else 0, minlength)
+    if weights is None or places.size == 0:
+        weights = (input == input).type(np.int64)
+    elif weights.dtype.char != "f":
+        weights = weights.type(np.float64)
+    return put(weights.detach(), shape=(count,), key=places)
+
+
+@method()
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many values lie in each of ``bins`` equal parts of [min, max], by default all values'."""
+    x = input.reshape(-1)
+    if min == max and x.numel():
+        min, max = ops.amin(x).item(), ops.amax(x).item()
+    if min == max:
+        min, max = min - 1, max + 1
+    x = x[(x >= min) & (x <= max)]
+    place = elementwise.floor((x - min) / (max - min) * bins).type(np.int64)
+    return bincount(elementwise.clamp(place, None, bins - 1), minlength=bins).type(input.dtype)

@@ -1,0 +1,61 @@
+"""Padding under PyTorch's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minidp.errors import ShapeError
+from minidp.ops.index import get
+from minidp.ops.layout import surround
+from minidp.placement import place
+from minidp.tensor import Tensor
+
+__all__: list[str] = []
+MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+"""PyTorch's names and NumPy's."""
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
+    """More places around x: ``pad`` is (before, after) of the last axis, then of the one before
+    it, and so on; negative ones crop. Filled with ``value`` (0), or by "reflect", "replicate" or
+    "circular".
+
+    >>> F.pad(dp.ones(1, 2), (1, 2))
+    tensor([[0., 1., 1., 0., 0.]])
+    """
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad) - 1, 2)][::-1]
+    known = mode == "constant" or (
+        mode in MODES and len(pairs) < 4 and input.ndim - len(pairs) in (1, 2)
+    )
+    if len(pad) % 2 or len(pairs) > input.ndim or not known:
+        raise ShapeError(f"pad({input.shape}, {tuple(pad)}, {mode!r}): expected two widths for "
+                         "each of the last axes, and a mode of constant, reflect, replicate or "
+                         "circular (these three for all axes but (n, c) or (c))")  # fmt: skip
+    if mode != "constant" and value:
+        raise ValueError(f"pad: mode {mode!r} takes no value, got {value}")
+    widths = [(0, 0)] * (input.ndim - len(pairs)) + pairs
+    if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in zip(input.shape, widths, strict=True)):
+        raise ShapeError(f"pad({input.shape}, {tuple(pad)}): crops more than there is")
+    ends = [slice(max(0, -a), n - max(0, -b)) for n, (a, b) in
+            zip(input.shape, widths, strict=True)]  # fmt: skip
+    if min(pad, default=0) < 0:
+        input = get(input, key=tuple(ends))
+    widths = [(max(a, 0), max(b, 0)) for a, b in widths]
+    if mode == "constant":
+        return surround(input, widths=tuple(widths), value=0 if value is None else value)
+    for axis, width in enumerate(widths):
+        if max(width):
+            input = get(input, key=(slice(None),) * axis + (_places(input, axis, width, mode),))
+    return input
+
+
+def _places(x: Tensor, axis: int, width: tuple[int, int], mode: str) -> Any:
+    """Which places of an axis the padded one repeats."""
+    size = x.shape[axis]
+    if max(width) > {"reflect": size - 1, "circular": size}.get(mode, max(width)) or size == 0:
+        raise ShapeError(f"pad: {width} places are more than {mode!r} finds in {size} of axis "
+                         f"{axis}")  # fmt: skip
+    return place(np.pad(np.arange(size), width, mode=MODES[mode]), x.device)  # type: ignore[call-overload]

@@ -1,0 +1,97 @@
+"""Copies, dtypes and devices under PyTorch's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minidp.ops import layout as ops
+from minidp.placement import place
+from minidp.tensor import Tensor, method
+from minidp.types import BY_NAME, as_dtype
+
+__all__ = ["clone", "is_tensor", "numel"]
+
+
+@method()
+def clone(input: Tensor) -> Tensor:
+    """A copy that the gradient passes through."""
+    return ops.copy(input)
+
+
+@method()
+def contiguous(self: Tensor) -> Tensor:
+    """In C order; the tensor itself when it already is."""
+    return self if self.is_contiguous() else clone(self)
+
+
+@method()
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``; itself if no change."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    for each in args:
+        if isinstance(each, Tensor):
+            device, dtype = each.device, each.dtype
+        elif isinstance(each, (np.dtype, type)) or each in BY_NAME:
+            dtype = each
+        elif not isinstance(each, bool):  # non_blocking
+            device = each
+    result = self if dtype is None else self.type(dtype)
+    if device is not None and place(result.data, device) is not result.data:
+        return ops.to_device(result, device=device, source=self.device)
+    return clone(self) if kwargs.get("copy") and result is self else result
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether ``obj`` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@method("nelement")
+def numel(input: Tensor) -> int:
+    """How many elements there are."""
+    return input.numel()
+
+
+@method()
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """How many elements apart neighbours along an axis (or each axis) are in memory."""
+    steps = tuple(step // self.data.itemsize for step in self.data.strides)
+    return steps if dim is None else steps[dim]
+
+
+Tensor.itemsize = property(lambda self: self.data.itemsize, doc="Bytes of one element.")  # type: ignore[attr-defined]
+Tensor.nbytes = property(lambda self: self.data.nbytes, doc="Bytes of all.")  # type: ignore[attr-defined]
+method("ndimension")(Tensor.dim)
+
+
+@method()
+def cpu(self: Tensor) -> Tensor:
+    """The values in host memory."""
+    return to(self, "cpu:0")
+
+
+@method()
+def cuda(self: Tensor, device: int = 0) -> Tensor:
+    """The values on GPU ``device``."""
+    return to(self, f"cuda:{device}")
+
+
+@method()
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """The same values in the dtype of ``other``."""
+    return to(self, other.dtype)
+
+
+for _name in ("half", "float", "double", "short", "int", "long", "bool", "byte", "char"):
+
+    @method(_name)
+    def _cast(self: Tensor, _dtype: str = {"byte": "uint8", "char": "int8"}.get(_name, _name)
+              ) -> Tensor:  # fmt: skip
+        """The same values in the dtype of the method's name."""
+        return to(self, as_dtype(_dtype))
+
+
+Tensor.is_cuda = property(  # type: ignore[attr-defined]
+    lambda self: self.device.type == "cuda", doc="Whether the values are on a GPU.")  # fmt: skip

@@ -1,0 +1,142 @@
+"""A Graph is a captured step: forward, backward and update as one straight line of ops.
+
+It prints as a program, and ``minidp.program`` makes one of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minidp.backend import backend_of
+from minidp.simplify import merged, needed
+from minidp.tape import ARGUMENT, COMPUTED, STATE, Key, Line, Tape, Value, source
+from minidp.tensor import Tensor
+
+if TYPE_CHECKING:
+    from minidp.graph_tools.cost import Cost
+    from minidp.graph_tools.memory import Memory
+
+CONSTANT = 2**20
+"""Up to so many bytes, an array made anew in each step may be taken for a constant."""
+
+
+class Graph:
+    """The lines of a step, its arguments, and the values it returns.
+
+    What no result, gradient or lasting change depends on is left out, and equal lines are one.
+    """
+
+    def __init__(self, tape: Tape, results: Sequence[Tensor]) -> None:
+        self.arguments, self.shared = tape.arguments, tape.shared
+        self.keys = [Key(number, source(draw)) for number, draw in enumerate(tape.draws)]
+        returned = [tape.value(tensor.data) for tensor in results]
+        lines, self.results = merged(tape.lines, returned)
+        self.lines = needed(lines, self.results)
+        for value in tape.values:
+            if value.kind in (ARGUMENT, COMPUTED):
+                value.array = None
+        computed = [output for line in self.lines for output in line.outputs]
+        for number, value in enumerate(dict.fromkeys(computed)):
+            value.number = number
+        self.seconds: dict[Line, float] = {}
+
+    def outside(self) -> list[Value]:
+        """The values that no line computes, in the order of their first use."""
+        met = [value for line in self.lines for value in line.values()]
+        return [v for v in dict.fromkeys([*met, *self.results]) if v.kind != COMPUTED]
+
+    def last_uses(self) -> list[list[Value]]:
+        """For each line, the arguments and computed values that no later line needs."""
+        seen: dict[Value, None] = dict.fromkeys(self.results)
+        result: list[list[Value]] = []
+        for line in reversed(self.lines):
+            dead = [v for v in dict.fromkeys([*line.values(), *line.outputs])
+                    if v.kind in (ARGUMENT, COMPUTED) and v not in seen]  # fmt: skip
+            seen |= dict.fromkeys(dead)
+            result.append(dead)
+        return result[::-1]
+
+    def difference(self, other: Graph) -> str | None:
+        """What keeps two recordings of a step from being the same; None when they are.
+
+        Arrays from outside that are other objects must hold the same values: they are constants.
+        """
+        for mine, its in zip(self.lines, other.lines, strict=False):
+            if mine.op is not its.op or not _alike(mine.parts(), its.parts()):
+                return f"{mine} in one run, {its} in the next"
+        if self.keys != other.keys:
+            return f"{len(self.keys)} random draws in one run, {len(other.keys)} in the next"
+        if len(self.lines) != len(other.lines):
+            return f"{len(self.lines)} ops in one run, {len(other.lines)} in the next"
+        return None if _alike(self.results, other.results) else "other results"
+
+    def __str__(self) -> str:
+        from minidp.graph_tools import text
+
+        return text.program(self)
+
+    def fused(self) -> Graph:
+        """The graph that is replayed: element-wise lines in groups."""
+        from minidp.fusion import fused
+
+        return fused(self)
+
+    def cost(self) -> Cost:
+        """Operations and bytes of each line, and milliseconds after ``profile``; ``print`` it."""
+        from minidp.graph_tools import cost
+
+        return cost.cost(self)
+
+    def profile(self, *arguments: Any, repeats: int = 5, effects: bool = False) -> Cost:
+        """Run the lines one by one, measure each (the median of ``repeats``), tell the costs.
+
+        Without ``arguments`` (the step's Tensors or arrays) with made-up ones. Only ops are run:
+        nothing is updated, no gradient set, no reduction started, no random number used up.
+        With ``effects`` all lines are run: these are real steps then.
+        """
+        from minidp.graph_tools import profile
+
+        self.seconds = profile.seconds(self, arguments, repeats, effects)
+        return self.cost()
+
+    def memory(self, *arguments: Any) -> Memory:
+        """The memory that the step needs at least, and what a replay takes (on the CPU), measured
+        without effects as in ``profile``; ``print`` it."""
+        from minidp.graph_tools import memory
+
+        return memory.memory(self, arguments)
+
+    def draw(self, path: str | PathLike[str]) -> None:
+        """Write an SVG: forward at the left, backward at the right going up, buckets coloured."""
+        Path(path).write_text(self._repr_svg_(), encoding="utf-8")
+
+    def _repr_svg_(self) -> str:
+        from minidp.graph_tools import picture
+
+        return picture.svg(self)
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two parts of lines mean the same in both recordings."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Value):
+        same = (a.kind, a.shape, a.dtype, a.node) == (b.kind, b.shape, b.dtype, b.node)
+        if a.kind in (ARGUMENT, COMPUTED):
+            return same and a.number == b.number
+        return same and (a.array is b.array or a.node is not None or _same_constant(a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return a is b or bool(a == b) or bool(a != a and b != b)
+
+
+def _same_constant(a: Value, b: Value) -> bool:
+    if a.kind != STATE or a.array.nbytes > CONSTANT:
+        return False
+    first, second = (backend_of(v.array).get(v.array).tobytes() for v in (a, b))
+    return bool(first == second)

@@ -1,0 +1,1 @@
+"""Looking at a captured step: as text, as a table of costs, as memory over time, as a picture."""

@@ -1,0 +1,33 @@
+"""What evaluation needs besides the scheduler: the model in evaluation mode, and a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minidp.tensor import Tensor
+
+
+def correct(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Whether the largest output is that of the target class, row by row."""
+    result: Tensor = outputs.argmax(1) == targets
+    return result
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """The model in evaluation mode; then each of its modules in the mode that it was in."""
+    modules = list(model.modules()) if hasattr(model, "modules") else []
+    before = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in zip(modules, before, strict=True):
+            module.training = training
+
+
+def host(value: Any) -> Any:
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
