@@ -48,14 +48,14 @@ class Anomalies(Watch):
 
     def begins(self, outputs: Sequence[Tensor]) -> None:
         """Raise when what backward begins with is NaN already."""
-        if any(_has_nan(output.data) for output in outputs):
+        if any(_has_nan(output.array) for output in outputs):
             name, place = self.first or ("an op", "before detect_anomaly was on")
             raise GraphError(f"backward: the value is NaN; {name} gave the first NaN, {place}")
         self.first = None
 
     def gave(self, node: Node, position: int, cotangent: Any) -> None:
         """Raise when the cotangent is NaN."""
-        if _has_nan(cotangent.data if isinstance(cotangent, Tensor) else cotangent):
+        if _has_nan(cotangent.array if isinstance(cotangent, Tensor) else cotangent):
             assert node.op is not None
             argument = node.op.argument(position)
             place = self.places.get(node, "before detect_anomaly was on")

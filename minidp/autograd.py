@@ -106,7 +106,7 @@ def _seed(output: Tensor, gradient: Any) -> Tensor:
         if seed.shape != output.shape:
             raise ShapeError(f"backward: gradient of shape {seed.shape} for output {output.shape}")
         return seed
-    if output.data.size != 1:
+    if output.array.size != 1:
         raise ShapeError(
             f"backward: the tensor has shape {output.shape}; give its gradient, "
             "or reduce it to one element first"

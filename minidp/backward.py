@@ -43,7 +43,7 @@ def run(
     tensors = create_graph or (mode.watch is not None and mode.watch.tensors)
     walk = Walk(wanted, keep, tensors)
     for root, seed in zip(roots, seeds, strict=True):
-        seed = seed if tensors else seed.data
+        seed = seed if tensors else seed.array
         present = walk.pending.get(root)
         walk.pending[root] = OPS["copy"](seed) if present is None else present + seed
     with switched(grad=create_graph):
@@ -102,22 +102,23 @@ class Walk:
 
     def along(self, nodes: list[Node]) -> None:
         """Give every node its whole cotangent, and its parents theirs."""
+        pending, wanted, keep = self.pending, self.wanted, self.keep
         for node in nodes:
-            g = self.pending.pop(node, None)
+            g = pending.pop(node, None)
             if g is not None:
-                if node.op is None or node.hooks is not None or self.wanted is not None:
+                if node.op is None or node.hooks is not None or wanted is not None:
                     g = self.deliver(node, g)
                 if node.slot is not None:
-                    slots = self.pending.setdefault(node.parents[0], {})
+                    slots = pending.setdefault(node.parents[0], {})
                     slots[node.slot] = slots[node.slot] + g if node.slot in slots else g
                 elif node.op is not None:
-                    self.call_rules(node, g)
-            if not self.keep and node.saved:
+                    self.call_rules(node, g, pending)
+            if not keep and node.saved:
                 node.saved = None
 
-    def call_rules(self, node: Node, g: Any) -> None:
+    def call_rules(self, node: Node, g: Any, pending: Cotangents) -> None:
+        """Give the parents of a node the cotangents that its op's rules make of ``g``."""
         saved = node.saved if not self.tensors else _as_tensors(node)
-        pending = self.pending
         for position, call in node.plan.calls:
             cotangent = call(g, saved, node.constants, position)
             if cotangent is not None:
@@ -133,7 +134,7 @@ class Walk:
 
     def note_owner(self, leaf: Node, cotangent: Any, first: bool, g: Any) -> None:
         """Whether what waits at a leaf lies in memory that is a rule's argument ``g`` or a view."""
-        array = cotangent.data if isinstance(cotangent, Tensor) else cotangent
+        array = cotangent.array if isinstance(cotangent, Tensor) else cotangent
         if first and (cotangent is g or array.base is not None):
             self.borrowed[leaf] = None
         else:
@@ -145,7 +146,7 @@ class Walk:
         for hook in [hook for hook in hooks.values() if hook is not None]:
             changed = hook(g if isinstance(g, Tensor) else Tensor(g))
             if changed is not None:
-                g = changed if isinstance(g, Tensor) else changed.data
+                g = changed if isinstance(g, Tensor) else changed.array
         own = node.op is None and node not in self.borrowed
         if self.wanted is not None:
             if node in self.wanted:
@@ -202,8 +203,9 @@ def _as_tensors(node: Node) -> list[Any]:
 
 
 def _tied(value: Any, node: Node | None) -> Any:
-    if node is None:
+    told = mode.watch is not None and mode.watch.tensors and hasattr(value, "strides")
+    if node is None and not told:
         return value
-    tensor = Tensor(value)
+    tensor = Tensor(value)  # told, also what needs no gradient: x - mean of arrays is no op
     tensor.node = node
     return tensor

@@ -7,20 +7,44 @@ to notice Python that has changed its mind.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from minidp.form import NOTHING, Named, Place, check_constants, detached, filled, form_of
 from minidp.fusion import fused
 from minidp.graph import Graph
-from minidp.mode import switched
+from minidp.mode import mode, switched
 from minidp.program import Program
 from minidp.tape import Tape
 from minidp.tensor import Tensor
 
 SIGNATURES = 8
 """How many kinds of arguments a captured step keeps programs for."""
+STATES = 4
+"""And for how many states that its modules and leaves are in: training or not, frozen or not, with
+a gradient or without."""
+
+
+class Known:
+    """The last recording of a step in one state, and the program if two agreed."""
+
+    def __init__(self, graph: Graph, form: Any) -> None:
+        self.graph, self.form = graph, form
+        self.program: Program | None = None
+        self.reason = "it has run only once"
+
+    def learn(self, graph: Graph, form: Any, fuse: bool) -> None:
+        """Compare a new recording with the one before."""
+        reason = self.graph.difference(graph)
+        if reason is None and form != self.form:
+            reason = f"it returned {self.form} in one run, {form} in the next"
+        self.graph, self.form = graph, form
+        if reason is not None:
+            self.program, self.reason = None, reason
+        elif self.program is None or not self.program.valid():
+            self.program = Program(fused(graph) if fuse else graph)
 
 
 class Plan:
@@ -28,30 +52,49 @@ class Plan:
 
     def __init__(self, fuse: bool) -> None:
         self.fuse = fuse
-        self.graph: Graph | None = None
-        self.program: Program | None = None
-        self.form: Any = None
         self.calls, self.next_check = 0, 16
-        self.reason = "it has run only once"
+        self.states: dict[Any, Known] = {}
+        self.last: Known | None = None
 
-    def due(self) -> bool:
-        """Whether the step is to be recorded now: at first, when its parameters have moved, and in
-        calls 16, 32, 64 and so on."""
+    @property
+    def program(self) -> Program | None:
+        """What is replayed, in the state that was met last; None while it runs eagerly."""
+        return None if self.last is None else self.last.program
+
+    @property
+    def reason(self) -> str:
+        """Why it is not replayed yet."""
+        return "it has not run" if self.last is None else self.last.reason
+
+    def ready(self) -> Known | None:
+        """What may be replayed now. Nothing is at first, when parameters have moved, and in calls
+        16, 32, 64 and so on."""
         self.calls += 1
-        program = self.program
+        last = self.last
+        if last is None:
+            return None
+        program = last.program
         if program is not None and self.calls >= self.next_check:
             self.next_check *= 2
-            return True
-        return program is None or not (program.rests or program.valid())
+            return None
+        if program is not None and (program.rests or program.valid()):
+            return last
+        for known in list(self.states.values()):
+            if known is not last and known.program is not None and known.program.valid():
+                self.last = known
+                return known
+        return None
 
     def learn(self, graph: Graph, form: Any) -> None:
-        """Compare a new recording with the one before."""
-        before, self.graph, self.form = self.graph, graph, form
-        reason = before.difference(graph) if before is not None else self.reason
-        if reason is not None:
-            self.program, self.reason = None, reason
-        elif self.program is None or not self.program.valid():
-            self.program = Program(fused(graph) if self.fuse else graph)
+        """Compare a new recording with the last one in the same state."""
+        known = self.states.pop(graph.state, None)
+        if known is None:
+            known = Known(graph, form)
+        else:
+            known.learn(graph, form, self.fuse)
+        self.states[graph.state] = self.last = known  # the last used is the last
+        if len(self.states) > STATES:
+            del self.states[next(iter(self.states))]
 
 
 class Captured:
@@ -60,31 +103,38 @@ class Captured:
     def __init__(self, function: Callable[..., Any], fuse: bool = False) -> None:
         self.function, self.fuse = function, fuse
         self._plans: dict[Any, Plan] = {}
-        self._key: Any = None
-        self.last = Plan(fuse)
+        self._latest: tuple[Any, Plan] = None, Plan(fuse)
+        self.last = self._latest[1]
         """What is known for the kind of arguments that was given last."""
         self.allowed = True
         """Whether it may be replayed now; a scheduler asks all replicas."""
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if mode.watch is not None:  # inside of another captured step, which records it
+            return detached(self.function(*arguments, **named))
         tensors: list[Tensor] = []
-        form = _form(arguments, tensors) if arguments else _NOTHING
-        key = form, [_kind(tensor) for tensor in tensors]
-        if key != self._key:
-            self._key, self.last = key, self._plan((form, tuple(key[1])))
-        plan = self.last
-        if plan.due() or not self.allowed:
+        form = form_of(arguments, tensors) if arguments else NOTHING
+        if named:
+            form = Named, form, form_of(named, tensors)
+        same = _same(tensors) if len(tensors) > 1 else ()
+        key = form, [_kind(tensor) for tensor in tensors], same, mode.grad, mode.default_dtype
+        latest, plan = self._latest  # read once: another thread may call with another kind
+        if key != latest:
+            plan = self._plan((form, tuple(key[1]), *key[2:]))
+            self._latest = key, plan
+        self.last = plan
+        known = plan.ready()
+        if known is None or known.program is None or not self.allowed:
             return self._record(plan, form, tensors)
-        assert plan.program is not None
-        results = plan.program([tensor.data for tensor in tensors])
-        if plan.form is _Place:
+        results = known.program([tensor.array for tensor in tensors])
+        if known.form is Place:
             return results[0]
-        return None if plan.form is None else _filled(plan.form, iter(results))
+        return None if known.form is None else filled(known.form, iter(results))
 
     @property
     def graph(self) -> Graph | None:
         """The last recording; None before the first call."""
-        return self.last.graph
+        return None if self.last.last is None else self.last.last.graph
 
     @property
     def replayed(self) -> Graph | None:
@@ -96,29 +146,56 @@ class Captured:
         """Whether the step is replayed, for the kind of arguments that was given last."""
         return self.last.program is not None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or one that was pickled, knows the function only, and records anew."""
+        return {"function": self.function, "fuse": self.fuse}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Captured.__init__(self, **state)
+
     def _plan(self, key: Any) -> Plan:
-        found = self._plans.pop(key, None) or Plan(self.fuse)
+        try:
+            hash(key)
+            found = self._plans.pop(key, None) or Plan(self.fuse)
+        except TypeError as error:
+            raise TypeError(
+                f"{error}: the arguments of a captured step are Tensors, arrays and constants that "
+                "can be hashed, also in tuples, lists and dicts"
+            ) from error
         self._plans[key] = found  # the last used is the last
-        if len(self._plans) > SIGNATURES:
-            del self._plans[next(iter(self._plans))]
+        while len(self._plans) > SIGNATURES:
+            self._plans.pop(next(iter(self._plans)), None)
         return found
 
     def _record(self, plan: Plan, form: Any, tensors: list[Tensor]) -> Any:
-        tape = Tape(tensors)
+        views: dict[int, Tensor] = {}
+        given = [views.setdefault(id(x.array), _stand_in(x)) for x in tensors]
+        apart = [y.node for x, y in zip(tensors, given, strict=True) if x.node is not y.node]
+        tape, places = Tape(given, apart), iter(given)
+        arguments, named = form, (dict, ())
+        if form[0] is Named:
+            _, arguments, named = form
         with switched(watch=tape):
-            result = self.function(*_filled(form, iter(tensors)))
+            result = self.function(*filled(arguments, places), **filled(named, places))
         found: list[Tensor] = []
-        returned = _form(result, found)
+        returned = form_of(result, found)
+        check_constants(returned)
         plan.learn(Graph(tape, found), returned)
-        return _filled(returned, iter([tensor.detach() for tensor in found]))
+        return filled(returned, iter([tensor.detach() for tensor in found]))
+
+
+def kind_of(*arguments: Any) -> Any:
+    """What tells arguments of one kind from those of another, as a captured step does."""
+    tensors: list[Tensor] = []
+    return form_of(arguments, tensors), tuple(map(_kind, tensors))
 
 
 def capture(function: Callable[..., Any], fuse: bool = True) -> Captured:
     """``function`` as a step that is replayed once two runs in a row have done the same.
 
     Its arguments are Tensors (or arrays) and constants; it may compute gradients and call an
-    optimiser's ``step``; it returns Tensors, also in tuples, lists and dicts. They come without a
-    graph. To read a value in Python inside the step raises a GraphError.
+    optimiser's ``step``; it returns Tensors and numbers, also in tuples, lists and dicts. Tensors
+    come without a graph. To read a value in Python inside the step raises a GraphError.
 
     With ``fuse`` chains of element-wise ops run as one kernel, without memory for what lies
     between; results agree with the eager step's within rounding (1e-6 in float32). Without it,
@@ -135,40 +212,25 @@ def capture(function: Callable[..., Any], fuse: bool = True) -> Captured:
 
 def _kind(tensor: Tensor) -> Any:
     """What programs are kept for: shape, dtype, place and layout of arrays."""
-    array = tensor.data
+    array = tensor.array
+    node: Any = tensor.node
+    if node is not None and node.op is not None:
+        node = Tensor  # any that was computed outside
     place = np.ndarray if type(array) is np.ndarray else (type(array), tensor.device)
-    return place, array.shape, array.dtype, array.strides
+    return place, array.shape, array.dtype, array.strides, node
 
 
-class _Place:
-    """Where a Tensor stood."""
+def _stand_in(x: Tensor) -> Tensor:
+    """What a recording is given for an argument: a view, which is told from the same array met
+    outside; a leaf as it is; and a leaf for what was computed."""
+    if type(x) is not Tensor or (x.is_leaf and x.node is not None):
+        return x
+    result = Tensor(x.array[...])
+    result.version = x.version
+    return result if x.node is None else result.requires_grad_()
 
 
-_NOTHING = (tuple, ())
-
-
-def _form(given: Any, found: list[Tensor]) -> Any:
-    """``given`` with its Tensors and arrays moved to ``found``; hashable if the rest is."""
-    if isinstance(given, Tensor):
-        found.append(given)
-        return _Place
-    if isinstance(given, (list, tuple)):
-        return type(given), tuple([_form(each, found) for each in given])
-    if isinstance(given, dict):
-        return dict, tuple([(key, _form(value, found)) for key, value in given.items()])
-    if hasattr(given, "strides"):
-        found.append(Tensor(given))
-        return _Place
-    return given
-
-
-def _filled(form: Any, tensors: Iterator[Tensor]) -> Any:
-    """The form with the next tensors in the places of Tensors."""
-    if form is _Place:
-        return next(tensors)
-    if isinstance(form, tuple):
-        kind, parts = form
-        if kind is dict:
-            return {key: _filled(part, tensors) for key, part in parts}
-        return kind(_filled(part, tensors) for part in parts)
-    return form
+def _same(tensors: list[Tensor]) -> Any:
+    """Which arguments are one and the same array."""
+    known = [id(tensor.array) for tensor in tensors]
+    return () if len(set(known)) == len(known) else tuple(map(known.index, known))

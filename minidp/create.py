@@ -37,7 +37,10 @@ def tensor(
     tensor([[1., 2.],
             [3., 4.]])
     """
-    source = data.data if isinstance(data, Tensor) else data
+    if isinstance(data, Tensor) and mode.watch is not None:  # told, as a captured step must know it
+        result: Tensor = _moved(data.detach().clone(), dtype, device)
+        return result.requires_grad_() if requires_grad else result
+    source = data.array if isinstance(data, Tensor) else data
     kind = None if dtype is None else as_dtype(dtype)
     array = source.copy() if hasattr(source, "strides") else as_array(source, kind)
     if array.dtype.kind not in "biuf":
@@ -45,15 +48,27 @@ def tensor(
     return make(array, kind, device, requires_grad)
 
 
+def _moved(x: Tensor, dtype: Any, device: Any) -> Tensor:
+    """``make`` in ops, of a Tensor outside the graph."""
+    x = x if dtype is None else x.type(as_dtype(dtype))
+    if device is None and mode.replica is not None and mode.replica.device.type != "cpu":
+        device = mode.replica.device
+    moved: Tensor = x if device is None else x.to(device)
+    return moved
+
+
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """``data`` as a tensor, sharing its memory where that is possible."""
     if data is None or isinstance(data, str):
         raise TypeError(f"as_tensor: expected numbers, got {data!r}")
-    array = data.data if isinstance(data, Tensor) else data
+    if isinstance(data, Tensor) and mode.watch is not None:
+        moved = _moved(data.detach(), dtype, device)
+        return data if moved.array is data.array else moved
+    array = data.array if isinstance(data, Tensor) else data
     kind = None if dtype is None else as_dtype(dtype)
     array = array if hasattr(array, "strides") else as_array(array, kind)
-    array = make(array, kind, device).data
-    return data if isinstance(data, Tensor) and array is data.data else Tensor(array)
+    array = make(array, kind, device).array
+    return data if isinstance(data, Tensor) and array is data.array else Tensor(array)
 
 
 def asarray(
@@ -218,7 +233,7 @@ def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, **options: Any
 ) -> Tensor:
     """``steps`` values from base^start to base^end, of evenly spaced logarithms."""
-    powers = linspace(start, end, steps, dtype="float64").data
+    powers = linspace(start, end, steps, dtype="float64").array
     return make(np.power(float(base), powers), float_dtype(dtype), **options)
 
 

@@ -27,8 +27,8 @@ from minidp.formula import (
     written,
 )
 from minidp.graph import Graph
+from minidp.line import GRADIENT, STATE, Line, Value
 from minidp.symbolic import BOOL, NoFormulaError, Sheet, Symbol
-from minidp.tape import GRADIENT, STATE, Line, Value
 from minidp.types import float32, float64
 
 OPEN = 8

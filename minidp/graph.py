@@ -10,18 +10,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minidp.backend import backend_of
+from minidp.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, source
 from minidp.simplify import merged, needed
-from minidp.tape import ARGUMENT, COMPUTED, STATE, Key, Line, Tape, Value, source
+from minidp.tape import Tape
 from minidp.tensor import Tensor
 
 if TYPE_CHECKING:
     from minidp.graph_tools.cost import Cost
     from minidp.graph_tools.memory import Memory
-
-CONSTANT = 2**20
-"""Up to so many bytes, an array made anew in each step may be taken for a constant."""
-
 
 class Graph:
     """The lines of a step, its arguments, and the values it returns.
@@ -31,12 +27,16 @@ class Graph:
 
     def __init__(self, tape: Tape, results: Sequence[Tensor]) -> None:
         self.arguments, self.shared = tape.arguments, tape.shared
+        self.modules, self.present, self.reads = tape.modules, tape.present, tape.reads
+        self.copies, self.state = tape.copies, tape.state()
         self.keys = [Key(number, source(draw)) for number, draw in enumerate(tape.draws)]
-        returned = [tape.value(tensor.data) for tensor in results]
+        returned = [tape.value(tensor.array) for tensor in results]
+        for line in tape.lines:
+            line.text = line.text if line.node is None else tape.title(line.node)
         lines, self.results = merged(tape.lines, returned)
         self.lines = needed(lines, self.results)
         for value in tape.values:
-            if value.kind in (ARGUMENT, COMPUTED):
+            if value.kind != STATE:
                 value.array = None
         computed = [output for line in self.lines for output in line.outputs]
         for number, value in enumerate(dict.fromkeys(computed)):
@@ -48,13 +48,23 @@ class Graph:
         met = [value for line in self.lines for value in line.values()]
         return [v for v in dict.fromkeys([*met, *self.results]) if v.kind != COMPUTED]
 
+    def gradients(self) -> list[Value]:
+        """The gradients that are there when the step begins, and used."""
+        return [value for value in self.outside() if value.kind == GRADIENT]
+
+    def copied(self) -> list[Value]:
+        """The constants that the step changes or gives away: they must be made anew each time."""
+        touched = [v for line in self.lines if line.lasting for v in line.values()]
+        roots = dict.fromkeys(v.root for v in [*touched, *self.results])
+        return [value for value in roots if value.made]
+
     def last_uses(self) -> list[list[Value]]:
-        """For each line, the arguments and computed values that no later line needs."""
+        """For each line, the values, but those that live on, that no later line needs."""
         seen: dict[Value, None] = dict.fromkeys(self.results)
         result: list[list[Value]] = []
         for line in reversed(self.lines):
             dead = [v for v in dict.fromkeys([*line.values(), *line.outputs])
-                    if v.kind in (ARGUMENT, COMPUTED) and v not in seen]  # fmt: skip
+                    if v.kind != STATE and v not in seen]  # fmt: skip
             seen |= dict.fromkeys(dead)
             result.append(dead)
         return result[::-1]
@@ -127,7 +137,7 @@ def _alike(a: Any, b: Any) -> bool:
         same = (a.kind, a.shape, a.dtype, a.node) == (b.kind, b.shape, b.dtype, b.node)
         if a.kind in (ARGUMENT, COMPUTED):
             return same and a.number == b.number
-        return same and (a.array is b.array or a.node is not None or _same_constant(a, b))
+        return same and (a.kind == GRADIENT or a.array is b.array or _same_constant(a, b))
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)):
@@ -136,7 +146,5 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _same_constant(a: Value, b: Value) -> bool:
-    if a.kind != STATE or a.array.nbytes > CONSTANT:
-        return False
-    first, second = (backend_of(v.array).get(v.array).tobytes() for v in (a, b))
-    return bool(first == second)
+    b.made = a.first is not None and a.first == b.first
+    return b.made

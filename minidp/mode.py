@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -99,6 +100,18 @@ def aside(function: Callable[..., T], *arguments: Any) -> T:
     """Run a piece of Python whose ops are its own business, such as an optimiser's update. A step
     that is captured runs it again, with its new arguments, each time it is replayed."""
     return function(*arguments) if mode.watch is None else mode.watch.call(function, *arguments)
+
+
+def apart(function: Callable[..., T]) -> Callable[..., T]:
+    """A function that runs ``aside`` whenever it is called: it counts, or sets something."""
+
+    @wraps(function)
+    def call(*arguments: Any, **named: Any) -> T:
+        if mode.watch is None:
+            return function(*arguments, **named)
+        return aside(partial(function, **named) if named else function, *arguments)
+
+    return call
 
 
 def told_as(text: str) -> Callable[[T], T]:

@@ -46,12 +46,13 @@ class Op:
 
     def __init__(
         self, body: Callable[..., Any], line: str, rules: dict[str, Rule], outputs: str,
-        view: bool, writes: str, check: Check | None,
+        view: bool, writes: str, check: Check | None, exchanges: bool,
     ) -> None:  # fmt: skip
         self.body, self.name, self.__doc__ = body, body.__name__, body.__doc__
         self.own = body.__module__.startswith("minidp.")  # then kernels of its name are meant
         self.line = shapes.parse(line)
         self.view, self.writes, self.check = view, tuple(writes.split()), check
+        self.exchanges = exchanges
         self.outputs = tuple(outputs.split())
         terms = self.line.outputs
         self.differentiable = [i for i, t in enumerate(terms) if t.kind not in ("i", "b")]
@@ -237,15 +238,16 @@ class Op:
 
 def op(
     line: str, *, outputs: str = "y", view: bool = False, writes: str = "",
-    check: Check | None = None, **rules: Rule,
+    check: Check | None = None, exchanges: bool = False, **rules: Rule,
 ) -> Callable[[Callable[..., Any]], Op]:  # fmt: skip
     """Declare an op. ``outputs`` names what the body returns; ``view``: it may share memory with
     the first argument; ``writes`` names arguments that are changed in place; ``check`` is given
-    the arguments' shapes and the constants, and raises ShapeError for what the line cannot say.
+    the arguments' shapes and the constants, and raises ShapeError for what the line cannot say;
+    ``exchanges``: it meets other replicas, so each takes part in every one that its peers do.
     """
 
     def declare(body: Callable[..., Any]) -> Op:
-        declared = Op(body, line, rules, outputs, view, writes, check)
+        declared = Op(body, line, rules, outputs, view, writes, check, exchanges)
         if declared.own or declared.name not in OPS or not OPS[declared.name].own:
             OPS[declared.name] = declared  # a user's op may be called as one of the engine's is
         return declared

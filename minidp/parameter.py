@@ -5,28 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from minidp.tensor import Tensor
-from minidp.types import Array
-
-_DATA: Any = Tensor.__dict__["data"]
-"""Where a Tensor keeps its array: Shared tensors look after what is put there."""
 
 
 class Shared(Tensor):
     """A tensor of a module that all replicas share: a Parameter or a Buffer.
 
-    Where an op meets one inside a replica, it takes that replica's own tensor for it. Its array
-    may be assigned, also from a Tensor: ``p.data = p.data * 2``.
+    Where an op meets one inside a replica, it takes that replica's own tensor for it.
     """
 
     __slots__ = ()
-
-    @property
-    def data(self) -> Array:
-        return _DATA.__get__(self)
-
-    @data.setter
-    def data(self, array: Any) -> None:
-        _DATA.__set__(self, array.data if isinstance(array, Tensor) else array)
 
 
 class Parameter(Shared):

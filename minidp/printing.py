@@ -26,7 +26,7 @@ WIDTH, DIGITS, THRESHOLD, EDGE = 80, 4, 1000, 3
 def tensor_text(tensor: Tensor) -> str:
     """``tensor([1., 2.], requires_grad=True)``."""
     head = "Parameter containing:\n" if type(tensor).__name__ == "Parameter" else ""
-    values = np.asarray(backend_of(tensor.data).get(tensor.data))
+    values = np.asarray(backend_of(tensor.array).get(tensor.array))
     text = "tensor(" + ("[]" if values.size == 0 else values_text(values, len("tensor(")))
     for note in _notes(tensor):
         last = len(text) - text.rfind("\n") + 1
@@ -37,7 +37,7 @@ def tensor_text(tensor: Tensor) -> str:
 def _notes(tensor: Tensor) -> list[str]:
     """What follows the values: whatever is not as usual."""
     notes = [f"size={tensor.shape}"] if tensor.numel() == 0 and tensor.ndim != 1 else []
-    if backend_of(tensor.data).name != "cpu":
+    if backend_of(tensor.array).name != "cpu":
         notes.append(f"device='{tensor.device}'")
     usual = (mode.default_dtype,) if tensor.numel() == 0 else (mode.default_dtype, int64, bool_)
     if tensor.dtype not in usual:

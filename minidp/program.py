@@ -17,8 +17,9 @@ import numpy as np
 from minidp.backend import CPU
 from minidp.formula import Fused
 from minidp.graph import Graph
+from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value
 from minidp.mode import mode, quiet, quietly, switched
-from minidp.tape import COMPUTED, GRADIENT, STATE, Key, Line, Value
+from minidp.tape import content
 from minidp.tensor import Tensor, wrap
 from minidp.types import Array
 
@@ -31,15 +32,28 @@ class Program:
         self._names: dict[str, Any] = {}
         text = [f"def step({', '.join(map(self._name, graph.arguments))}):"]
         self._places: list[Line | None] = [None]
-        for key in graph.keys:
-            text.append(f"    {key} = {self._global('d', key.generator.next_key)}()")
-            self._places.append(None)
+        self._copied = dict.fromkeys(graph.copied())
+        self._constants: dict[Value, Array] = {}
+        text += [f"    {self._name(v)} = {self._global('n', v.node)}.grad.array"
+                 for v in graph.gradients()]  # fmt: skip
+        text += [f"    {self._name(v)} = {self._constant(v)}.copy('K')"
+                 for v in self._copied]  # fmt: skip
+        self._places += [None] * (len(text) - 1)
+        keys = [(f"    {key} = {self._global('d', key.generator.next_key)}()", None)
+                for key in graph.keys]  # fmt: skip
+        drawn = 0
         for line, dead in zip(graph.lines, graph.last_uses(), strict=True):
-            text.append(f"    {self._source(line)}")
-            self._places.append(line)
+            # as the eager step: what an error leaves undrawn is drawn in the next one
+            wanted = max([key.number + 1 for key in _keys(line)], default=drawn)
+            parts: list[tuple[str, Line | None]] = [*keys[drawn:wanted]]
+            drawn = max(drawn, wanted)
+            parts.append((f"    {self._source(line)}", line))
             if dead:
-                text.append(f"    del {', '.join(map(self._name, dead))}")
-                self._places.append(line)
+                parts.append((f"    del {', '.join(map(self._name, dead))}", line))
+            text += [part for part, _ in parts]
+            self._places += [place for _, place in parts]
+        text += [part for part, _ in keys[drawn:]]
+        self._places += [None] * len(keys[drawn:])
         results = [f"{self._global('w', wrap)}({self._name(value)}), " for value in graph.results]
         text.append(f"    return ({''.join(results)})")
         self.text, self._file = "\n".join(text), f"<captured step {id(self):#x}>"
@@ -47,9 +61,12 @@ class Program:
         weakref.finalize(self, linecache.cache.pop, self._file, None)
         exec(compile(self.text, self._file, "exec"), self._names)
         self._step = self._names["step"]
-        self._shared = list(graph.shared.items())
-        self.rests = not self._shared
-        """Whether nothing that the program uses can be moved."""
+        self._shared = [(tensor, *known) for tensor, known in graph.shared.items()]
+        self._copies, self._modules = [*graph.copies.items()], [*graph.modules.items()]
+        self._present = [(node, has) for node, has in graph.present.items() if has is not None]
+        self._reads = list(graph.reads.items())
+        self.rests = not (self._shared or self._modules or self._present or self._reads)
+        """Whether nothing that the program relies on can change."""
         self._own = all(line.op.own if line.op is not None else line.call is None
                         for line in graph.lines)  # fmt: skip
 
@@ -66,8 +83,22 @@ class Program:
             raise
 
     def valid(self) -> bool:
-        """Whether parameters and buffers still lie where the program expects them."""
-        return all(tensor.data is array for tensor, array in self._shared)
+        """Whether all is as the program expects it: parameters and buffers lie where they lay and
+        are trained or not, modules train or not, leaves have a gradient or none, and what Python
+        looked at holds the same."""
+        for tensor, array, node in self._shared:
+            if tensor.array is not array or tensor.node is not node:
+                return False
+        for tensor, moment in self._copies:
+            if tensor.version[0] != moment:
+                return False
+        for module, training in self._modules:
+            if module.training is not training:
+                return False
+        for leaf, has in self._present:
+            if (leaf.grad is not None) is not has:
+                return False
+        return all(content(tensor) == seen for tensor, seen in self._reads)
 
     def _where(self, error: BaseException) -> str:
         trace, found = error.__traceback__, None
@@ -80,11 +111,15 @@ class Program:
 
     def _name(self, value: Value) -> str:
         """The Python name of a value: a local, or a global for what comes from outside."""
-        if value.kind == STATE:
-            return self._global("s", value.array)
-        if value.kind == GRADIENT:
-            return self._global("n", value.node) + ".grad.data"
-        return f"v{value.number}" if value.kind == COMPUTED else f"x{value.number}"
+        if value.kind == STATE and value not in self._copied:
+            return self._constant(value)
+        letters = {COMPUTED: "v", GRADIENT: "g", STATE: "c"}
+        return f"{letters.get(value.kind, 'x')}{value.number}"
+
+    def _constant(self, value: Value) -> str:
+        if value.made and value not in self._constants:
+            self._constants[value] = value.constant()
+        return self._global("s", self._constants.get(value, value.array))
 
     def _global(self, letter: str, thing: Any) -> str:
         known = next((n for n, t in self._names.items() if t is thing and n[0] == letter), None)
@@ -94,8 +129,9 @@ class Program:
 
     def _source(self, line: Line) -> str:
         if line.node is not None:
-            target, source = self._global("n", line.node), self._name(line.inputs[0])
-            return f"{target}.grad = {self._global('w', wrap)}({source})"
+            target, value = self._global("n", line.node), line.inputs[0]
+            made = "None" if value is None else f"{self._global('w', wrap)}({self._name(value)})"
+            return f"{target}.grad = {made}"
         live = {k: c for k, c in line.constants.items() if _live(c)}
         fixed = {k: c for k, c in line.constants.items() if k not in live}
         given = [self._text(each) for each in line.inputs]
@@ -118,6 +154,13 @@ class Program:
         return "None" if given is None else self._global("k", given)
 
 
+def _keys(line: Line) -> list[Key]:
+    """The random keys that a line is given."""
+    parts = [part for each in line.constants.values()
+             for part in (each if type(each) is tuple else (each,))]  # fmt: skip
+    return [part for part in parts if isinstance(part, Key)]
+
+
 def _live(constant: Any) -> bool:
     """Whether a constant is found anew in each step: a random key, or one that holds arrays."""
     if isinstance(constant, (Key, Value)):
@@ -135,7 +178,7 @@ def _aside(line: Line) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         given = zip(arguments, line.tensors, strict=True)
         y = function(*[Tensor(a) if wrapped else a for a, wrapped in given])
-        return y.data if isinstance(y, Tensor) else y
+        return y.array if isinstance(y, Tensor) else y
 
     return call
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.mode import mode
 from minidp.types import Array
 
 Key = tuple[int, int, int]
@@ -29,11 +30,12 @@ class Generator:
 
     def __init__(self, seed: int = 0, step: int = 0) -> None:
         self._lock = threading.Lock()
-        self.manual_seed(seed)
-        self.step = step
+        self.seed, self.step, self.draw = int(seed) & (2**64 - 1), step, 0
 
     def manual_seed(self, seed: int) -> Generator:
         """Begin again with ``seed``, a 64-bit integer."""
+        if mode.watch is not None:
+            mode.watch.seeds()
         self.seed, self.step, self.draw = int(seed) & (2**64 - 1), 0, 0
         return self
 

@@ -101,8 +101,11 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
             if x.base is not None:
                 x.fresh()
             met = True
-            tracked = tracked or x.node is not None
-            arrays.append(x.data)
+            if x.node is not None:
+                tracked = True
+                if mode.watch is not None and x.node.op is None:
+                    mode.watch.met(x)
+            arrays.append(x.array)
             sources.append(x)
         else:
             scalars = scalars or isinstance(x, np.generic)
@@ -112,8 +115,9 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         arrays = _without_scalars(arrays, met)
     result = op.compute(arrays, constants)
     if not met:
-        if op.writes and mode.watch is not None:
-            mode.watch.ran(op, arrays, constants, (), ())
+        if mode.watch is not None:
+            results = () if op.writes else result if isinstance(result, tuple) else (result,)
+            mode.watch.ran(op, arrays, constants, results, ())
         return result
     several = isinstance(result, tuple)
     tensors = [wrap(y) for y in (result if several else (result,))]
@@ -122,7 +126,7 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     if tracked and op.rules and mode.grad:
         _record(op, arrays, sources, constants, tensors)
     if mode.watch is not None:
-        mode.watch.ran(op, arrays, constants, [tensor.data for tensor in tensors], tensors)
+        mode.watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
     return tuple(tensors) if several else tensors[0]
 
 
@@ -148,7 +152,7 @@ def _record(
     """Tie the results to a node that keeps what the rules of this op ask for."""
     parents = tuple([None if s is None else s.node for s in sources])
     plan = op.plan(parents)
-    main = tensors[op.differentiable[0]].data
+    main = tensors[op.differentiable[0]].array
     if not plan.calls or main.dtype.kind != "f":
         return
     saved: list[Any] = []
@@ -159,7 +163,7 @@ def _record(
             saved.append(arrays[position])
             source = sources[position]
         elif kind == "output":
-            saved.append(tensors[position].data)
+            saved.append(tensors[position].array)
             source = tensors[position]
         else:
             saved.append(_shape_or_all(kind, position, arrays, tensors))
@@ -180,9 +184,9 @@ def _shape_or_all(kind: str, position: int, arrays: list[Array], tensors: list[T
 
 def _share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
     """Views count their changes together with what they are views of, and know it."""
-    xp = backend_of(source.data).xp
+    xp = backend_of(source.array).xp
     for tensor in tensors:
-        if tensor.data is source.data or xp.may_share_memory(tensor.data, source.data):
+        if tensor.array is source.array or xp.may_share_memory(tensor.array, source.array):
             tensor.version = source.version
             tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
 
@@ -215,14 +219,14 @@ def unary(op: Op) -> Callable[[Any], Any]:
     body, plans = op.body, op.plans
 
     def call(x: Any, *surplus: Any) -> Any:
-        if surplus or not (op.bare and type(x) is Tensor and type(x.data) is np.ndarray
-                and x.data.dtype.kind == "f" and mode.watch is None):  # fmt: skip
+        if surplus or not (op.bare and type(x) is Tensor and type(x.array) is np.ndarray
+                and x.array.dtype.kind == "f" and mode.watch is None):  # fmt: skip
             return op(x, *surplus)
-        array, parent = x.data, x.node if x.base is None else x.fresh().node
+        array, parent = x.array, x.node if x.base is None else x.fresh().node
         y = wrap(body(np, array) if quiet.get() else mode.context.run(body, np, array))
         if parent is not None and op.rules and mode.grad:
             plan = plans.get(3) or op.plan((parent,))
-            saved, versions = plan.pick((array, y.data)), plan.pick((x.version, y.version))
+            saved, versions = plan.pick((array, y.array)), plan.pick((x.version, y.version))
             y.node = Node(array.shape, array.dtype, op, plan, (parent,), saved, versions)
         return y
 
@@ -233,20 +237,20 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     """``op`` as a function of a Tensor and a Tensor or number, likewise."""
     body, plans = op.body, op.plans
 
-    def call(a: Any, b: Any = None, *surplus: Any, **named: Any) -> Any:
+    def call(a: Any, b: Any) -> Any:
         left = right = p = q = None
         x, z = a, b
         if type(a) is Tensor:
-            x, left, p = a.data, a.node if a.base is None else a.fresh().node, a.version
+            x, left, p = a.array, a.node if a.base is None else a.fresh().node, a.version
         if type(b) is Tensor:
-            z, right, q = b.data, b.node if b.base is None else b.fresh().node, b.version
+            z, right, q = b.array, b.node if b.base is None else b.fresh().node, b.version
         first, second = type(x), type(z)
         if first is np.ndarray and x.dtype.kind == "f":
             fits = (second is np.ndarray and z.dtype is x.dtype) or second is float
         else:
             fits = first is float and second is np.ndarray and z.dtype.kind == "f"
-        if surplus or named or not (fits and op.bare and mode.watch is None):
-            return op(a, b, *surplus) if b is not None else op(a, **named)
+        if not (fits and op.bare and mode.watch is None):
+            return op(a, b)
         try:
             y = wrap(body(np, x, z) if quiet.get() else mode.context.run(body, np, x, z))
         except ValueError:
@@ -254,7 +258,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
         if (left is not None or right is not None) and op.rules and mode.grad:
             plan = plans.get(4 + 2 * (left is not None) + (right is not None))
             plan = plan or op.plan((left, right))
-            data = y.data
+            data = y.array
             saved, versions = plan.pick((x, z, data)), plan.pick((p, q, y.version))
             y.node = Node(data.shape, data.dtype, op, plan, (left, right), saved, versions)
         return y

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from minidp.tape import COMPUTED, Line, Value
-
-EXCHANGES = ("all_reduce", "broadcast", "unpack")
-"""Ops that meet other replicas: each takes part in every one that its peers do."""
+from minidp.line import COMPUTED, Line, Value
 
 
 def needed(lines: Sequence[Line], results: Sequence[Value]) -> list[Line]:
     """The lines that the results, a gradient or something lasting depend on."""
     wanted: dict[Value, None] = dict.fromkeys(results)
     kept: list[Line] = []
+    later: dict[Any, None] = {}  # leaves whose gradient is set again before anyone may look at it
     for line in reversed(lines):
+        if line.call is not None:
+            later.clear()
+        elif line.node is not None:
+            if line.node in later:
+                continue
+            later[line.node] = None
         if line.lasting or any(output in wanted for output in line.outputs):
             wanted |= dict.fromkeys(line.values())
             kept.append(line)
@@ -36,7 +40,7 @@ def merged(lines: Sequence[Line], results: Sequence[Value]) -> tuple[list[Line],
         line.inputs = _with(line.inputs, same)
         line.constants = {name: _with(value, same) for name, value in line.constants.items()}
         touched = {value.root: None for value in [*line.values(), *line.outputs]}
-        if line.op is None or line.lasting or line.op.name in EXCHANGES or (
+        if line.op is None or line.lasting or line.op.exchanges or (
             any(root in changing for root in touched)
         ):  # fmt: skip
             kept.append(line)

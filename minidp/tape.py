@@ -5,144 +5,25 @@ It keeps every array it meets until the step is over, so that an array is known 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from minidp.backend import backend_of
 from minidp.errors import GraphError
+from minidp.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, source
 from minidp.mode import mode, switched
-from minidp.random import Draw, default_generator
+from minidp.node import clock
+from minidp.random import Draw
 from minidp.tensor import Tensor
 from minidp.watch import Watch, line_outside
 
 if TYPE_CHECKING:
     from minidp.node import Node
     from minidp.op import Op
-    from minidp.types import Array, DType, Shape
+    from minidp.types import Array
 
-ARGUMENT, STATE, GRADIENT, COMPUTED = "argument", "state", "gradient", "computed"
-
-
-@dataclass(eq=False)
-class Value:
-    """One array of a step.
-
-    ``kind`` says where it comes from: an argument of the step, an array that lives on from step to
-    step (or a constant: which of the two, two recordings tell), a leaf's gradient, or a line.
-    """
-
-    number: int
-    shape: Shape
-    dtype: DType
-    kind: str
-    array: Array = None
-    node: Node | None = None
-    name: str = ""
-    base: Value | None = None
-    """The value whose memory this one lies in, if it is a view."""
-    strides: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        if self.kind == GRADIENT:
-            return f"grad{self.number}"
-        return self.name or f"{'v' if self.kind == COMPUTED else 's'}{self.number}"
-
-    def type(self) -> str:
-        """Dtype and shape, ``float32[64, 10]``."""
-        return f"{self.dtype}{list(self.shape)}"
-
-    @property
-    def nbytes(self) -> int:
-        """Its size in bytes, also of a view that repeats itself."""
-        return int(self.dtype.itemsize * math.prod(self.shape))
-
-    @property
-    def root(self) -> Value:
-        """The value whose memory it is."""
-        return self if self.base is None else self.base.root
-
-
-class Source(Protocol):
-    """What a random key is asked of."""
-
-    def next_key(self) -> Any: ...
-
-
-@dataclass(frozen=True)
-class Key:
-    """A random key that the step draws: which draw of the step it is, and of which generator."""
-
-    number: int
-    generator: Source
-
-    def __str__(self) -> str:
-        return f"key{self.number}"
-
-
-@dataclass(frozen=True)
-class InReplica:
-    """The generator of whichever replica replays the step: each launch makes new ones."""
-
-    def next_key(self) -> Any:
-        """The next random key of the running replica."""
-        replica = mode.replica
-        return (default_generator if replica is None else replica.generator).next_key()
-
-
-@dataclass(eq=False)
-class Line:
-    """One op of a step: what it was given and what it gave.
-
-    Without an op, a line sets the gradient of the leaf ``node``, or makes a ``call`` in Python, in
-    which ``tensors`` says which arguments are Tensors.
-    """
-
-    op: Op | None
-    inputs: list[Any]
-    constants: dict[str, Any]
-    outputs: list[Value]
-    path: str = ""
-    phase: str = "forward"
-    device: str = "cpu"
-    node: Node | None = None
-    call: Callable[..., Any] | None = None
-    tensors: Sequence[bool] = ()
-    text: str = ""
-
-    @property
-    def lasting(self) -> bool:
-        """Whether the line does more than give its outputs."""
-        return self.op is None or bool(self.op.writes)
-
-    def values(self) -> list[Value]:
-        """What the line is given, in its constants too."""
-        return _values([self.inputs, list(self.constants.values())])
-
-    def parts(self) -> list[Any]:
-        """All that two recordings of the line must agree on."""
-        return [self.inputs, self.constants, self.outputs, self.text, self.call]
-
-    def type(self) -> str:
-        return ", ".join(output.type() for output in self.outputs)
-
-    def __str__(self) -> str:
-        if self.node is not None:
-            return f"{self.text} = {self.inputs[0]}"
-        given = [str(each) for each in self.inputs if each is not None]
-        given += [f"{name}={value}" for name, value in self.constants.items()]
-        targets = ", ".join(map(str, self.outputs))
-        name = self.op.name if self.op is not None else self.text
-        return f"{targets}{' = ' * bool(targets)}{name}({', '.join(given)})"
-
-
-def _values(given: Any) -> list[Value]:
-    if isinstance(given, Value):
-        return [given]
-    if isinstance(given, (list, tuple)):
-        return [value for each in given for value in _values(each)]
-    return []
+CONSTANT = 2**20
+"""Up to so many bytes, an array made anew in each step may be taken for a constant."""
 
 
 class Tape(Watch):
@@ -150,18 +31,31 @@ class Tape(Watch):
 
     tensors = True
 
-    def __init__(self, arguments: Sequence[Tensor]) -> None:
+    def __init__(self, arguments: Sequence[Tensor], apart: Sequence[Any] = ()) -> None:
+        """``apart`` are leaves that stand for arguments which were computed outside."""
         self.lines: list[Line] = []
         self.values: list[Value] = []
         self.draws: list[Draw] = []
-        self.shared: dict[Tensor, Array] = {}
+        self.moment = next(clock)
+        """When the step began: leaves that are older live on from step to step."""
+        self.shared: dict[Tensor, tuple[Array, Node | None]] = {}
+        """Tensors from outside whose memory and node the step relies on."""
+        self.copies: dict[Tensor, int] = {}
+        """Those of which a replica has a copy of its own, and their version then."""
+        self.modules: dict[Any, bool] = {}
+        """The modules that ran, and whether they were training."""
+        self.reads: dict[Tensor, bytes] = {}
+        """Tensors from outside that Python looked at, and what it saw."""
+        self.present: dict[Node, bool | None] = {}
+        """Whether leaves had a gradient when the step began; None where it does not matter."""
         self._found: dict[int, Value] = {}  # by id: self.values keeps the arrays alive
         self._names: dict[Tensor, str] = {}
-        self._leaves: dict[Node, str] = {}
         self._paths: dict[Node, str] = {}
         self._phase, self._explained = "forward", 0
+        self._apart = apart
+        self._leaves = {a.node: "an argument" for a in arguments if a.node is not None}
         self.arguments = [
-            self._new(tensor.data, ARGUMENT, name=f"x{i}") for i, tensor in enumerate(arguments)
+            self._new(tensor.array, ARGUMENT, name=f"x{i}") for i, tensor in enumerate(arguments)
         ]
 
     def _new(self, array: Array, kind: str, node: Node | None = None, name: str = "") -> Value:
@@ -172,13 +66,18 @@ class Tape(Watch):
         self._found[id(array)] = value
         return value
 
-    def value(self, array: Array) -> Value:
-        """The value that an array is; one from outside when it was not met before."""
+    def value(self, array: Array, lasting: bool = False) -> Value:
+        """The value that an array is; one from outside when it was not met before. Small ones may
+        be constants that the step makes, unless they are known to be ``lasting``."""
         found = self._found.get(id(array))
-        return self._new(array, STATE) if found is None else found
+        if found is None:
+            found = self._new(array, STATE)
+            if not lasting and array.nbytes <= CONSTANT:
+                found.first = content(Tensor(array))
+        return found
 
     def input(self, given: Any) -> Any:
-        return self.value(given) if hasattr(given, "strides") else given
+        return self.value(given) if is_array(given) else given
 
     def ran(
         self, op: Op, inputs: Sequence[Any], constants: dict[str, Any], results: Sequence[Array],
@@ -187,7 +86,7 @@ class Tape(Watch):
         given = [self.input(each) for each in inputs]
         kept = {name: self._constant(value) for name, value in constants.items()}
         outputs = [self._new(y, COMPUTED) for y in results]
-        device = next((backend_of(a).name for a in inputs if hasattr(a, "strides")), "cpu")
+        device = next((backend_of(a).name for a in inputs if is_array(a)), "cpu")
         path = _path()
         self.lines.append(Line(op, given, kept, outputs, path, self._phase, device))
         for node in [tensor.node for tensor in tensors if tensor.node is not None]:
@@ -199,22 +98,47 @@ class Tape(Watch):
     def _constant(self, value: Any) -> Any:
         """A constant; arrays among them, such as indices, are values, and random keys are named."""
         if isinstance(value, Draw):
-            if not any(value is draw for draw in self.draws):
+            same = [value == draw and value.generator is draw.generator for draw in self.draws]
+            if True not in same:  # else drawn again, after the generator was set back
                 self.draws.append(value)
-            return Key([value is draw for draw in self.draws].index(True), source(value))
+                same.append(True)
+            return Key(same.index(True), source(value))
         if type(value) is tuple:
             return tuple(map(self._constant, value))
-        return self.value(value) if hasattr(value, "strides") else value
+        return self.value(value) if is_array(value) else value
 
     def met(self, tensor: Tensor) -> None:
-        self.shared[tensor] = tensor.data
+        node, plain = tensor.node, type(tensor) is Tensor
+        if plain and (node is None or node.moment > self.moment or node in self._leaves):
+            return
+        if tensor in self.shared:
+            return
+        self.shared[tensor] = tensor.array, node
+        if plain and node is not None:
+            self._leaves[node] = ""  # others may have its node while backward runs
+            return
         if mode.modules and tensor not in self._names:
             self._names |= {t: name for name, t in _tensors_of(mode.modules[0])}
-        name = self.value(tensor.data).name = self._names.get(tensor, "")
+        name = self.value(tensor.array, lasting=True).name = self._names.get(tensor, "")
         if mode.replica is not None:
-            self.value(mode.replica.local(tensor).data).name = name
-        if tensor.node is not None:
-            self._leaves[tensor.node] = name
+            local = mode.replica.local(tensor)
+            if node is None and local.array is not tensor.array:
+                self.copies[tensor] = tensor.version[0]
+            self.value(local.array, lasting=node is not None).name = name
+        if node is not None:
+            self._leaves[node] = name
+
+    def replaces(self, tensor: Tensor) -> None:
+        self.shared.setdefault(tensor, (tensor.array, tensor.node))  # which will not hold again
+
+    def enters(self, module: Any) -> None:
+        self.modules.setdefault(module, module.training)
+
+    def seeds(self) -> None:
+        raise GraphError(
+            f"a generator was seeded in a captured step, {line_outside()}: it would be the same "
+            "random numbers in each step. Seed it outside"
+        )
 
     def begins(self, outputs: Sequence[Tensor]) -> None:
         self._phase, self._explained = "backward", len(self.lines)
@@ -226,24 +150,51 @@ class Tape(Watch):
         self._explained = len(self.lines)
 
     def gathers(self, node: Node) -> None:
-        if node.grad is not None and id(node.grad.data) not in self._found:
-            self._new(node.grad.data, GRADIENT, node)
+        if node.moment < self.moment and node not in self._apart:
+            self.present.setdefault(node, node.grad is not None)
+        if node.grad is not None and id(node.grad.array) not in self._found:
+            self._new(node.grad.array, GRADIENT, node)
 
     def gathered(self, node: Node) -> None:
-        assert node.grad is not None
-        value = self.value(node.grad.data)
-        line = Line(None, [value], {}, [], _path(), self._phase, node=node)
-        line.text = f"gradient of {self._leaves.get(node, 'a leaf')}"
-        self.lines.append(line)
+        if node in self._apart:
+            raise GraphError(
+                "backward() in a captured step reached an argument that was computed outside: "
+                "its graph is not part of the step. Compute it inside, or give its detach()"
+            )
+        if node.moment > self.moment:
+            return  # a leaf that the step has made goes with it
+        self.present.setdefault(node, None)
+        value = None if node.grad is None else self.value(node.grad.array)
+        self.lines.append(Line(None, [value], {}, [], _path(), self._phase, node=node))
+
+    def title(self, node: Node) -> str:
+        """What a line that sets the gradient of a leaf is called."""
+        return f"gradient of {self._leaves.get(node) or 'a leaf'}"
+
+    def state(self) -> tuple[Any, ...]:
+        """What the step found in Python that may be otherwise in another run, to be known again:
+        which tensors were leaves, which modules trained, which leaves had a gradient."""
+        leaves = [node is not None for _, node in self.shared.values()]
+        return tuple(leaves), tuple(self.modules.values()), tuple(self.present.values())
 
     def read(self, tensor: Tensor) -> None:
-        found = self._found.get(id(tensor.data))
-        if found is not None and found.kind in (ARGUMENT, COMPUTED):
+        found = self._found.get(id(tensor.array))
+        if found is not None and (found.kind != STATE or self._changed(found)):
             raise GraphError(
                 f"a value of the captured step was read in Python, {line_outside()}: it may be "
                 "another in the next step, which the graph could not know. Return the tensor and "
                 "read it outside, or compute with it: dp.where, tensor indices"
             )
+
+        if tensor not in self.reads:
+            self.reads[tensor] = content(tensor)
+
+    def _changed(self, state: Value) -> bool:
+        """Whether the step may have changed an array from outside by now."""
+        return any(
+            value.root is state for line in self.lines
+            if line.lasting and line.node is None for value in line.values()
+        )  # fmt: skip
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run it unrecorded now, and again each time the graph is replayed.
@@ -252,13 +203,13 @@ class Tape(Watch):
         """
         for shared in [a for a in arguments if isinstance(a, Tensor) and type(a) is not Tensor]:
             self.met(shared)
-        given = [self.input(a.data if isinstance(a, Tensor) else a) for a in arguments]
+        given = [self.input(a.array if isinstance(a, Tensor) else a) for a in arguments]
         with switched(watch=None):
             result = function(*arguments)
         if getattr(function, "told_as", "") == "update":
             self._phase = "update"
-        array = result.data if isinstance(result, Tensor) else result
-        outputs = [self._new(array, COMPUTED)] if hasattr(array, "strides") else []
+        array = result.array if isinstance(result, Tensor) else result
+        outputs = [self._new(array, COMPUTED)] if is_array(array) else []
         path = _path()
         if self._phase == "backward" and self.lines:
             path = path or self.lines[-1].path
@@ -269,19 +220,26 @@ class Tape(Watch):
         return result
 
 
+def is_array(thing: Any) -> bool:
+    """Whether it is an array; a module or the type of a number may have strides too."""
+    return hasattr(thing, "strides") and isinstance(getattr(thing, "nbytes", None), int)
+
+
+def content(tensor: Tensor) -> bytes:
+    """The values of a tensor."""
+    held: bytes = backend_of(tensor.array).get(tensor.array).tobytes()
+    return held
+
+
 def _tensors_of(module: Any) -> list[tuple[str, Tensor]]:
     return [*module.named_parameters(), *module.named_buffers()]
 
 
 def _overlap(a: Array, b: Array) -> bool:
     backend = backend_of(a)
-    return backend is backend_of(b) and bool(a is b or backend.xp.may_share_memory(a, b))
-
-
-def source(draw: Draw) -> Source:
-    """Where a replay gets the random key that a recording had from ``draw``."""
-    ours = mode.replica is not None and draw.generator is mode.replica.generator
-    return InReplica() if ours else draw.generator
+    if a is b or backend is not backend_of(b) or backend.index(a) != backend.index(b):
+        return a is b
+    return bool(backend.xp.may_share_memory(a, b))
 
 
 def _path() -> str:

@@ -28,18 +28,18 @@ class Tensor:
     ``Tensor(array)`` wraps without a copy; ``minidp.tensor(values)`` copies.
     """
 
-    __slots__ = ("__weakref__", "base", "data", "node", "version")
-    data: Array
+    __slots__ = ("__weakref__", "array", "base", "node", "version")
+    array: Array
     node: Node | None
     version: list[int]
     base: Base | None
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
-            data = data.data
+            data = data.array
         if isinstance(data, np.generic) or not hasattr(data, "strides"):
             data = as_array(data)
-        self.data = data
+        self.array = data
         self.node = self.base = None
         self.version = [0]
         if requires_grad:
@@ -48,27 +48,40 @@ class Tensor:
     @property
     def shape(self) -> Shape:
         """The length of every axis."""
-        return tuple(self.data.shape)
+        return tuple(self.array.shape)
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory outside the graph, which does not notice what is changed there; may be
+        assigned: another tensor or array takes the place of the values."""
+        return wrap(self._met())
+
+    @data.setter
+    def data(self, values: Any) -> None:
+        if mode.watch is not None:
+            mode.watch.replaces(self)
+        self.array = values.array if isinstance(values, Tensor) else Tensor(values).array
+        if self.node is not None and self.is_leaf:
+            self.node.shape, self.node.dtype = self.array.shape, self.array.dtype
 
     @property
     def dtype(self) -> DType:
         """The kind of the values."""
-        dtype: DType = self.data.dtype
-        return dtype
+        return self.array.dtype  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
         """How many axes there are."""
-        return int(self.data.ndim)
+        return int(self.array.ndim)
 
     @property
     def device(self) -> Device:
         """Where the values are; an array on the CPU is on the running replica's CPU device."""
-        backend = backend_of(self.data)
+        backend = backend_of(self.array)
         if backend.name == "cpu":
             here = mode.replica.device if mode.replica else None
             return here if here is not None and here.type == "cpu" else Device("cpu", 0)
-        return Device(backend.name, backend.index(self.data))
+        return Device(backend.name, backend.index(self.array))
 
     @property
     def is_leaf(self) -> bool:
@@ -87,6 +100,8 @@ class Tensor:
     @property
     def grad(self) -> Tensor | None:
         """The gradient collected by ``backward()``; None before the first."""
+        if self.node is not None and mode.watch is not None:
+            mode.watch.gathers(self.node)
         return self.node.grad if self.node is not None else None
 
     @grad.setter
@@ -98,6 +113,8 @@ class Tensor:
         if value is not None and value.shape != self.shape:
             raise GraphError(f"grad has shape {value.shape}, its tensor {self.shape}")
         self.node.grad = value
+        if mode.watch is not None:
+            mode.watch.gathered(self.node)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Start or stop collecting a gradient here; in place."""
@@ -128,7 +145,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same values, outside the graph (shared memory)."""
-        result = Tensor(self.data)
+        result = Tensor(self._met())
         result.version = self.version
         return result
 
@@ -139,12 +156,17 @@ class Tensor:
         self.node = None
         return self
 
+    def _met(self) -> Array:
+        if mode.watch is not None:
+            mode.watch.met(self)
+        return self.array
+
     def numpy(self) -> Array:
         """The values as a NumPy array: shared memory on the CPU, a copy elsewhere."""
         if self.node is not None:
             raise GraphError("numpy() on a tensor that requires a gradient; use detach().numpy()")
         self._read()
-        return backend_of(self.data).get(self.data)
+        return backend_of(self.array).get(self.array)
 
     def _read(self) -> None:
         if mode.watch is not None:
@@ -155,19 +177,19 @@ class Tensor:
 
     def item(self) -> Any:
         """The one value as a Python number."""
-        if self.data.size != 1:
+        if self.array.size != 1:
             raise GraphError(f"item() needs one element, this tensor has shape {self.shape}")
         self._read()
-        return self.data.item()
+        return self.array.item()
 
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers."""
         self._read()
-        return backend_of(self.data).get(self.data).tolist()
+        return backend_of(self.array).get(self.array).tolist()
 
     def numel(self) -> int:
         """How many values there are."""
-        return int(self.data.size)
+        return int(self.array.size)
 
     def dim(self) -> int:
         """How many axes there are."""
@@ -177,17 +199,10 @@ class Tensor:
         """The shape as a tuple, or the length of one axis."""
         return self.shape if dim is None else self.shape[dim]
 
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return int(self.dtype.itemsize)
-
-    def is_contiguous(self) -> bool:
-        """Whether the values lie in memory row by row, without gaps."""
-        return bool(self.data.flags["C_CONTIGUOUS"])
-
     def changed(self) -> None:
         """Note that the array was changed in place: graphs that kept it are no longer valid."""
         self.version[0] = next(clock)
+        self._met()
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -211,14 +226,7 @@ class Tensor:
             raise TypeError(f"a tensor of {self.dtype} cannot be an index")
         return int(self.item())
 
-    def __contains__(self, value: Any) -> bool:
-        return bool((self.data == Tensor(value).data).any())
-
     __hash__ = object.__hash__
-
-    def __format__(self, spec: str) -> str:
-        number = self.ndim == 0 or (spec and self.data.size == 1)
-        return format(self.item(), spec) if number else repr(self)
 
     def __repr__(self) -> str:
         from minidp.printing import tensor_text
@@ -229,32 +237,14 @@ class Tensor:
         T: Tensor
 
         def __getattr__(self, name: str) -> Any: ...
-        def __add__(self, other: Any) -> Tensor: ...
-        def __iadd__(self, other: Any) -> Tensor: ...
-        def __isub__(self, other: Any) -> Tensor: ...
-        def __imul__(self, other: Any) -> Tensor: ...
-        def __itruediv__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __xor__(self, other: Any) -> Tensor: ...
+        def _operator(self, other: Any) -> Tensor: ...
+
+        __add__ = __iadd__ = __radd__ = __sub__ = __isub__ = __rsub__ = _operator
+        __mul__ = __imul__ = __rmul__ = __truediv__ = __itruediv__ = __rtruediv__ = _operator
+        __pow__ = __rpow__ = __mod__ = __floordiv__ = __matmul__ = _operator
+        __and__ = __or__ = __xor__ = __lt__ = __le__ = __gt__ = __ge__ = _operator
         def __invert__(self) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
         def __neg__(self) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
         def __eq__(self, other: object) -> Tensor: ...  # type: ignore[override]
         def __ne__(self, other: object) -> Tensor: ...  # type: ignore[override]
         def __getitem__(self, key: Any) -> Tensor: ...
@@ -264,7 +254,7 @@ class Tensor:
 def wrap(data: Array) -> Tensor:
     """``Tensor(data)`` of what an op computed; a third of the time."""
     tensor = _new(Tensor)
-    tensor.data = data if type(data) is np.ndarray else Tensor(data).data
+    tensor.array = data if type(data) is np.ndarray else Tensor(data).array
     tensor.node = tensor.base = None
     tensor.version = [0]
     return tensor
@@ -281,20 +271,21 @@ def method(*names: str) -> Callable[[F], F]:
         if names and not hasattr(function, "body"):
             function.__qualname__ = f"Tensor.{names[0]}"  # what error messages call it
         for name in names or (getattr(function, "name", None) or function.__name__,):
-            setattr(Tensor, name, _bound(function))
+            setattr(Tensor, name, _bound(function, name.startswith("__")))
         return function
 
     return attach
 
 
-def _bound(function: Any) -> Any:
-    """A plain function that Python binds to ``self``; an op is wrapped in one."""
+def _bound(function: Any, operator: bool) -> Any:
+    """A plain function that Python binds to ``self``; of an op, the short way where it can be."""
     if not hasattr(function, "body"):
         return function
 
     def call(self: Tensor, *args: Any, **constants: Any) -> Any:
         return function(self, *args, **constants)
 
-    bound = function.short or call
+    short = operator or len(function.arguments) == 1
+    bound = function.short if short and function.short is not None else call
     bound.__name__, bound.__doc__ = function.name, function.__doc__
     return bound

@@ -34,7 +34,10 @@ class Watch:
         """``op`` has computed ``results``, wrapped as ``tensors`` where an input was one."""
 
     def met(self, tensor: Tensor) -> None:
-        """An op has met a Parameter or Buffer."""
+        """An op or Python has met a Parameter, a Buffer, or another leaf."""
+
+    def replaces(self, tensor: Tensor) -> None:
+        """Another array is about to take the place of a tensor's."""
 
     def read(self, tensor: Tensor) -> None:
         """A value is about to be read in Python."""
@@ -46,10 +49,16 @@ class Watch:
         """The rule of an argument of ``node`` has given its cotangent."""
 
     def gathers(self, node: Node) -> None:
-        """A gradient is about to be put into ``node.grad``, or added to what is there."""
+        """``node.grad`` is about to be read, or added to."""
 
     def gathered(self, node: Node) -> None:
-        """It was."""
+        """It was set."""
+
+    def enters(self, module: Any) -> None:
+        """A module is called."""
+
+    def seeds(self) -> None:
+        """A random generator is about to be seeded."""
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         """A piece of Python that ``minidp.mode.aside`` sets apart is to run."""
@@ -72,6 +81,9 @@ class Relay(Watch):
     def met(self, tensor: Tensor) -> None:
         self.outer.met(tensor)
 
+    def replaces(self, tensor: Tensor) -> None:
+        self.outer.replaces(tensor)
+
     def read(self, tensor: Tensor) -> None:
         self.outer.read(tensor)
 
@@ -86,6 +98,12 @@ class Relay(Watch):
 
     def gathered(self, node: Node) -> None:
         self.outer.gathered(node)
+
+    def enters(self, module: Any) -> None:
+        self.outer.enters(module)
+
+    def seeds(self) -> None:
+        self.outer.seeds()
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
         return self.outer.call(function, *arguments)

@@ -220,4 +220,4 @@ def test_random_slopes_and_random_choices():
     np.testing.assert_allclose(chosen.numpy().mean(0), [0.2, 0.3, 0.5], atol=0.03)
     x = leaf(5, 4)
     (F.gumbel_softmax(x, 0.5, hard=True) * dp.arange(4.0)).sum().backward()
-    assert np.abs(x.grad.data).max() > 0 and np.abs(x.grad.data.sum(1)).max() < 1e-12
+    assert np.abs(x.grad.array).max() > 0 and np.abs(x.grad.array.sum(1)).max() < 1e-12

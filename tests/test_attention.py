@@ -146,8 +146,8 @@ def test_names_and_initial_values():
         "in_proj_weight", "in_proj_bias", "bias_k", "bias_v", "out_proj.weight", "out_proj.bias"
     ]  # fmt: skip
     bound = (6 / 256) ** 0.5
-    assert 0.95 * bound < abs(module.in_proj_weight.data).max() <= bound
-    assert not module.in_proj_bias.data.any() and not module.out_proj.bias.data.any()
+    assert 0.95 * bound < abs(module.in_proj_weight.array).max() <= bound
+    assert not module.in_proj_bias.array.any() and not module.out_proj.bias.array.any()
     assert list(nn.MultiheadAttention(4, 2, kdim=3).state_dict())[:3] == [
         "q_proj_weight", "k_proj_weight", "v_proj_weight"
     ]  # fmt: skip

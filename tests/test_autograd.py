@@ -54,7 +54,7 @@ def test_a_chain_of_30000_ops_runs_back_and_is_freed(no_collector):
 def test_an_intermediate_dies_with_the_loss(no_collector):
     x = leaf(np.ones(10))
     h = x.exp()
-    array, node = weakref.ref(h.data), weakref.ref(h.node)
+    array, node = weakref.ref(h.array), weakref.ref(h.node)
     loss = (h * h).sum()
     del h
     assert array() is not None
@@ -65,7 +65,7 @@ def test_an_intermediate_dies_with_the_loss(no_collector):
 def test_backward_frees_what_was_kept_while_the_loss_lives(no_collector):
     x = leaf(np.ones(10))
     h = x.exp()
-    array = weakref.ref(h.data)
+    array = weakref.ref(h.array)
     loss = (h * h).sum()
     del h
     loss.backward()
@@ -75,7 +75,7 @@ def test_backward_frees_what_was_kept_while_the_loss_lives(no_collector):
 def test_what_no_rule_names_is_not_kept(no_collector):
     x = leaf(np.ones(10))
     h = x * 2.0
-    array = weakref.ref(h.data)
+    array = weakref.ref(h.array)
     y = (h + 1.0).sum()
     del h
     assert array() is None and y.requires_grad
@@ -185,7 +185,7 @@ def test_broadcasting_is_undone(first, second):
     a, b = (leaf(rng.standard_normal(s)) for s in (first, second))
     (a * b).sum().backward()
     for x, other in ((a, b), (b, a)):
-        full = np.broadcast_to(other.data, np.broadcast_shapes(first, second))
+        full = np.broadcast_to(other.array, np.broadcast_shapes(first, second))
         extra = full.ndim - x.ndim
         expected = full.sum(axis=tuple(range(extra)))
         axes = tuple(i for i, n in enumerate(x.shape) if n == 1)
@@ -239,18 +239,18 @@ def test_leaf_gradients_are_memory_of_their_own(name, create_graph):
     y = ALIASING[name](a, b)
     seed = tensor(np.ones(y.shape))
     y.backward(seed, create_graph=create_graph)
-    arrays = [a.data, b.data, seed.data, a.grad.data, b.grad.data]
+    arrays = [a.array, b.array, seed.array, a.grad.array, b.grad.array]
     for i, first in enumerate(arrays):
         for second in arrays[:i]:
             assert not np.shares_memory(first, second)
     a.grad.detach().fill_(7.0)  # writable, too
-    assert (a.grad.data == 7).all() and (a.data == 1).all()
+    assert (a.grad.array == 7).all() and (a.array == 1).all()
 
 
 def test_the_loss_itself_as_leaf_does_not_take_over_the_seed():
     x, seed = leaf(1.0, 2.0), tensor([1.0, 1.0], dtype="float64")
     x.backward(seed)
-    assert not np.shares_memory(x.grad.data, seed.data)
+    assert not np.shares_memory(x.grad.array, seed.array)
 
 
 def test_retain_grad_keeps_the_gradient_of_a_computed_tensor():
@@ -261,7 +261,7 @@ def test_retain_grad_keeps_the_gradient_of_a_computed_tensor():
     k.retain_grad()
     (k * k).sum().backward()
     np.testing.assert_allclose(h.grad.numpy(), [6, 10])
-    assert not np.shares_memory(h.grad.data, k.grad.data)
+    assert not np.shares_memory(h.grad.array, k.grad.array)
     with pytest.raises(GraphError):
         tensor(1.0).retain_grad()
 
@@ -584,7 +584,7 @@ OPERATORS = {
 
 
 def plain(x):
-    return x.data if isinstance(x, Tensor) else x
+    return x.array if isinstance(x, Tensor) else x
 
 
 @pytest.mark.parametrize("symbol", OPERATORS)
@@ -600,15 +600,15 @@ def test_promotion(left, right, dtype, symbol):
         assert y.dtype == expected, (first, second, y.dtype)
         with np.errstate(divide="ignore"):
             wanted = compute(plain(a), plain(b))
-        np.testing.assert_allclose(y.data, wanted, rtol=1e-6)
+        np.testing.assert_allclose(y.array, wanted, rtol=1e-6)
 
 
 @pytest.mark.parametrize("other", [np.ones((2, 2)), np.ones(2)], ids=["matrix", "vector"])
 def test_matrix_product_with_arrays_on_either_side(other):
     x = leaf([[1.0, 2.0], [3.0, 4.0]])
-    for y, expected in ((x @ other, x.data @ other), (other @ x, other @ x.data)):
+    for y, expected in ((x @ other, x.array @ other), (other @ x, other @ x.array)):
         assert type(y) is Tensor and y.requires_grad
-        np.testing.assert_allclose(y.data, expected)
+        np.testing.assert_allclose(y.array, expected)
 
 
 def test_a_cotangent_comes_back_in_the_dtype_of_its_argument():
@@ -655,7 +655,7 @@ def test_scalars_run_through_every_rule(shape):
     for function in functions:
         y = function(x)
         (g,) = grad(y, x, tensor(np.ones(y.shape)))
-        assert g.shape == shape and isinstance(g.data, np.ndarray)
+        assert g.shape == shape and isinstance(g.array, np.ndarray)
 
 
 def test_errors_that_are_no_matter_of_shapes_keep_their_words():

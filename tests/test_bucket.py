@@ -24,12 +24,12 @@ def parameter(*shape, dtype="float32"):
 
 def test_parameters_become_views_and_keep_their_values():
     parameters = [parameter(3, 5), parameter(), parameter(0, 2), parameter(17)]
-    before = [p.data.copy() for p in parameters]
+    before = [p.array.copy() for p in parameters]
     bucket = Bucket(0, parameters, HOME)
     assert bucket.master.data.ctypes.data % 64 == 0 and bucket.size == 16 + 16 + 0 + 32
     for p, value in zip(parameters, before, strict=True):
-        assert np.array_equal(p.data, value) and (p.data.base is not None)
-        assert np.shares_memory(p.data, bucket.master.data) or not p.numel()
+        assert np.array_equal(p.array, value) and (p.array.base is not None)
+        assert np.shares_memory(p.array, bucket.master.data) or not p.numel()
 
 
 def test_buckets_close_at_their_limit_groups_and_dtypes():
@@ -87,13 +87,13 @@ def test_parameters_used_by_some_replicas_or_by_none(layout):
     for each in ({"devices": 1}, layout):
         run = scheduler(Branches(), **each)
         run.model.threshold = 1.2  # a few rows only
-        untouched = [p.data.copy() for p in [*run.model.never.parameters(),
+        untouched = [p.array.copy() for p in [*run.model.never.parameters(),
                                              *run.model.frozen.parameters()]]  # fmt: skip
         run.run(DATA)
         assert all(p.grad is None and p not in run.optimizer.state
                    for p in run.model.never.parameters())  # fmt: skip
         after = [*run.model.never.parameters(), *run.model.frozen.parameters()]
-        assert all(np.array_equal(p.data, q) for p, q in zip(after, untouched, strict=True))
+        assert all(np.array_equal(p.array, q) for p, q in zip(after, untouched, strict=True))
         assert any(p in run.optimizer.state for p in run.model.extra.parameters())
         results.append(flat(run.model))
     assert distance(*results) < 1e-12
@@ -168,12 +168,12 @@ def act_between(layout, act):
 
 def assign(run):
     for p in run.model.parameters():
-        p.data = p.data * 0.5
+        p.array = p.array * 0.5
 
 
 def write(run):
     for p in run.model.parameters():
-        p.data[...] *= 0.5
+        p.array[...] *= 0.5
 
 
 def copy(run):
@@ -201,7 +201,7 @@ def clear_optimizer(run):
 
 def change_in_place(run):
     for state in run.optimizer.state.values():
-        state["exp_avg"].data[...] = 0.25
+        state["exp_avg"].array[...] = 0.25
 
 
 def freeze(run):

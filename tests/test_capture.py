@@ -75,7 +75,7 @@ def trained(name, steps=50, optimizer=optim.SGD, **options):
     losses = [float(train(x, y)) for x, y in batches(kind, 3)]
     train.run(batches(kind, steps))
     state = [*model.parameters(), *model.buffers()]
-    return train, b"".join(t.data.tobytes() for t in state), losses
+    return train, b"".join(t.array.tobytes() for t in state), losses
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
@@ -202,7 +202,7 @@ def test_parameters_that_move_are_recorded_anew():
     for _ in range(3):
         step(x)
     assert step.replays
-    model.weight.data = np.full((1, 2), 3, "float32")
+    model.weight.array = np.full((1, 2), 3, "float32")
     assert step(x).item() == 6.0
 
 

@@ -48,9 +48,9 @@ def test_convolution_is_its_definition(n, kernel, stride, padding, dilation, gro
     x, w, b = wave(2, 4, *SPACE[n]), wave(8, 4 // groups, *kernel, phase=1), wave(8, phase=2)
     sizes = stride, padding, dilation, groups
     y = CONV[n](dp.tensor(x), dp.tensor(w), dp.tensor(b), *sizes)
-    np.testing.assert_allclose(y.data, slow(x, w, b, *sizes), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(y.array, slow(x, w, b, *sizes), rtol=1e-11, atol=1e-12)
     alone = CONV[n](dp.tensor(x[1]), dp.tensor(w), dp.tensor(b), *sizes)
-    np.testing.assert_allclose(alone.data, y.data[1], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(alone.array, y.array[1], rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("n, kernel, stride, padding, dilation, groups", list(cases()))
@@ -65,7 +65,7 @@ def test_transposed_convolution_is_the_adjoint(n, kernel, stride, padding, dilat
     ]
     rest = tuple(a - b for a, b in zip(SPACE[n], least, strict=True))
     found = SPREAD[n](g, w, None, stride, padding, rest, groups, dilation)
-    np.testing.assert_allclose(found.data, x.grad.data, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(found.array, x.grad.array, rtol=1e-11, atol=1e-12)
 
 
 def test_output_padding_beyond_the_stride():
@@ -141,11 +141,11 @@ def test_unfold_and_fold():
     w = dp.tensor(wave(4, 3, 2, 3, phase=1))
     by_columns = (w.reshape(4, -1) @ y).reshape(2, 4, 5, 2)
     expected = F.conv2d(x, w, None, (1, 2), (1, 0), (2, 1))
-    np.testing.assert_allclose(by_columns.data, expected.data, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(by_columns.array, expected.array, rtol=1e-11, atol=1e-12)
     g = dp.tensor(wave(*y.shape, phase=2))
     (y * g).sum().backward()
     back = F.fold(g, (5, 6), (2, 3), (2, 1), (1, 0), (1, 2))
-    np.testing.assert_allclose(back.data, x.grad.data, rtol=1e-12)
+    np.testing.assert_allclose(back.array, x.grad.array, rtol=1e-12)
     assert F.fold(F.unfold(dp.ones(1, 3, 3), 2), 3, 2).tolist() == [
         [[1, 2, 1], [2, 4, 2], [1, 2, 1]]]  # fmt: skip
     infinite = dp.tensor([[[[np.inf, 1.0, 2.0]]]])
@@ -171,7 +171,7 @@ def test_padding_modes(layer, mode):
         widths = [(0, 0), (0, 0), *(sides,) * n]
         wide = np.pad(x, widths, mode=PADS[mode])
         expected = CONV[n](dp.tensor(wide), net.weight, net.bias)
-        np.testing.assert_allclose(net(dp.tensor(x)).data, expected.data, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(net(dp.tensor(x)).array, expected.array, rtol=1e-11, atol=1e-12)
     assert f"padding=same, padding_mode={mode}" in repr(net)
 
 

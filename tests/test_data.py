@@ -29,7 +29,7 @@ def rows_of(count: int) -> TensorDataset:
 
 def read(loader) -> list[int]:
     """The first field of every row, in the order read."""
-    return [int(value) for batch in loader for value in batch[0].data.ravel()]
+    return [int(value) for batch in loader for value in batch[0].array.ravel()]
 
 
 class Squares(Dataset):
@@ -51,12 +51,12 @@ class Squares(Dataset):
 def test_tensor_dataset_indexes_rows_slices_lists_and_masks():
     data = TensorDataset(np.arange(12.0).reshape(6, 2), Tensor(np.arange(6)))
     x, y = data[4]
-    assert isinstance(x, Tensor) and x.data.tolist() == [8, 9] and y.shape == () and y.data == 4
-    assert data[-1][1].data == 5
-    assert data[1:3][1].data.tolist() == [1, 2]
-    assert data[[5, 0]][1].data.tolist() == [5, 0]
-    assert data[np.array([3, 3])][0].data.tolist() == [[6, 7], [6, 7]]
-    assert data[np.arange(6) % 2 == 0][1].data.tolist() == [0, 2, 4]
+    assert isinstance(x, Tensor) and x.array.tolist() == [8, 9] and y.shape == () and y.array == 4
+    assert data[-1][1].array == 5
+    assert data[1:3][1].array.tolist() == [1, 2]
+    assert data[[5, 0]][1].array.tolist() == [5, 0]
+    assert data[np.array([3, 3])][0].array.tolist() == [[6, 7], [6, 7]]
+    assert data[np.arange(6) % 2 == 0][1].array.tolist() == [0, 2, 4]
     assert len(list(data)) == 6 == len(data)
     with pytest.raises(IndexError):
         data[6]
@@ -82,8 +82,8 @@ def test_tensor_dataset_refuses(fields):
 
 def test_subset_and_concat():
     both = ConcatDataset([rows_of(3), Subset(rows_of(10), [7, -1])])
-    assert [int(x.data) for x, _ in (both[i] for i in range(5))] == [0, 1, 2, 7, 9]
-    assert int(both[-1][0].data) == 9
+    assert [int(x.array) for x, _ in (both[i] for i in range(5))] == [0, 1, 2, 7, 9]
+    assert int(both[-1][0].array) == 9
     assert read(DataLoader(both, 2)) == [0, 1, 2, 7, 9]
     assert read(DataLoader(rows_of(2) + rows_of(3), 4)) == [0, 1, 0, 1, 2]
     assert read(DataLoader(Subset(Squares(4), [3, 1]), 2)) == [9, 9, 1, 1]
@@ -101,8 +101,8 @@ def test_concat_of_arrays_keeps_a_shuffled_order():
     both, rows = ConcatDataset([rows_of(5), rows_of(7)]), np.array([11, 0, 6, 4, 5, 2])
     expected = [both[int(row)] for row in rows]
     x, y = both.batch(rows)
-    assert x.tolist() == [int(a.data) for a, _ in expected]
-    assert y.tolist() == [int(b.data) for _, b in expected]
+    assert x.tolist() == [int(a.array) for a, _ in expected]
+    assert y.tolist() == [int(b.array) for _, b in expected]
 
 
 SPLITS = [([7, 3], [7, 3]), ([0.5, 0.5], [5, 5]), ([1], [10]),
@@ -133,7 +133,7 @@ def test_default_collate_follows_pytorch():
     batch = default_collate([pair({"a": 1, "b": "s"}, (2.0, True)),
                              pair({"a": 3, "b": "t"}, (4.0, False))])  # fmt: skip
     assert type(batch) is pair and batch.x["b"] == ["s", "t"]
-    assert batch.x["a"].dtype == np.int64 and batch.x["a"].data.tolist() == [1, 3]
+    assert batch.x["a"].dtype == np.int64 and batch.x["a"].array.tolist() == [1, 3]
     assert batch.y[0].dtype == np.float64 and batch.y[1].dtype == bool
     tensors = default_collate([Tensor(np.ones(2, np.float32)), Tensor(np.zeros(2, np.float32))])
     assert tensors.shape == (2, 2) and tensors.dtype == np.float32
@@ -151,12 +151,12 @@ def test_default_collate_refuses(samples, text):
 
 def test_plain_datasets_are_read_row_by_row():
     x, y = next(iter(DataLoader(Squares(4), 3)))
-    assert x.shape == (3, 2) and x.dtype == np.float32 and y.data.tolist() == [0, 1, 2]
+    assert x.shape == (3, 2) and x.dtype == np.float32 and y.array.tolist() == [0, 1, 2]
     assert len(list(DataLoader([1.0, 2.0, 3.0], 2))) == 2
 
 
 def test_collate_fn_gets_samples_and_is_not_touched():
-    loader = DataLoader(rows_of(3), 2, collate_fn=lambda samples: [int(x.data) for x, _ in samples])
+    loader = DataLoader(rows_of(3), 2, collate_fn=lambda rows: [int(x.array) for x, _ in rows])
     assert list(loader) == [[0, 1], [2]]
 
 
@@ -205,7 +205,7 @@ def test_epoch_advances_after_an_abandoned_iteration():
 
 def test_iterations_side_by_side():
     loader = DataLoader(rows_of(12), 4, shuffle=True)
-    left, right = zip(*((x.data, z.data) for (x, _), (z, _) in zip(loader, loader)))
+    left, right = zip(*((x.array, z.array) for (x, _), (z, _) in zip(loader, loader)))
     assert (np.concatenate(left) == loader.order(0)).all()
     assert (np.concatenate(right) == loader.order(1)).all()
 
@@ -251,7 +251,7 @@ def test_resume_goes_on_where_it_stopped(stop, prefetch):
     for number, batch in enumerate(broken):
         if number == stop:
             break
-        seen += batch[0].data.tolist()
+        seen += batch[0].array.tolist()
         state = broken.state_dict()  # as after a step: what was handed out has been used
     resumed.seed = 99
     resumed.load_state_dict(state)

@@ -97,7 +97,7 @@ def test_errors_come_in_their_turn_with_their_traceback(prefetch):
     seen = []
     with pytest.raises(RuntimeError, match="row 5 is broken") as caught:
         for _, index in loader:
-            seen += index.data.tolist()
+            seen += index.array.tolist()
     assert seen == [0, 1, 2, 3]
     frames = [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert frames[-1] == "__getitem__"

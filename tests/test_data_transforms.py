@@ -63,7 +63,7 @@ def augmented(shuffle: bool, size: int, epoch: int, seed: int = 0, count: int = 
     data = TensorDataset(images, np.arange(count), transform=transform)
     loader = DataLoader(data, size, shuffle, seed=seed)
     loader.epoch = epoch
-    return {int(i): x.tobytes() for xs, rows in loader for x, i in zip(xs.data, rows.data)}
+    return {int(i): x.tobytes() for xs, rows in loader for x, i in zip(xs.array, rows.array)}
 
 
 def test_random_transforms_belong_to_rows_and_epochs():
@@ -79,7 +79,7 @@ def test_a_subset_draws_what_its_rows_draw():
     data = TensorDataset(pictures(30), transform=RandomCrop(3))
     rows = np.array([21, 4, 9])
     part = DataLoader(Subset(data, rows), 3).load(np.arange(3), epoch=5)
-    assert (part[0].data == DataLoader(data).load(rows, epoch=5)[0].data).all()
+    assert (part[0].array == DataLoader(data).load(rows, epoch=5)[0].array).all()
 
 
 def test_the_same_transform_twice_draws_twice():

@@ -183,7 +183,7 @@ def test_intermediate_values_live_only_while_they_are_needed():
 
     def part(x):
         hidden = x.exp()
-        kept.append(weakref.ref(hidden.data))
+        kept.append(weakref.ref(hidden.array))
         calls.append(1)
         return hidden.sin()
 

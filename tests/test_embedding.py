@@ -83,7 +83,7 @@ def test_pretrained():
 
 
 def test_initial_values():
-    weight = nn.Embedding(100, 100).weight.data
+    weight = nn.Embedding(100, 100).weight.array
     assert abs(weight.std() - 1) < 0.02 and abs(weight.mean()) < 0.03
     assert repr(nn.Embedding(5, 2, padding_idx=0, max_norm=2.0)) == (
         "Embedding(5, 2, padding_idx=0, max_norm=2.0)"

@@ -77,12 +77,12 @@ def test_the_op_leaves_its_input_and_its_result_to_its_own_replica():
     def program(world):
         x = Tensor(np.full(2 * host.SMALL, world.rank + 1.0), requires_grad=True)
         y = all_reduce(x, name="x")
-        kept = y.data.copy()
+        kept = y.array.copy()
         with dp.no_grad():
             y.detach().fill_(world.rank)
         world.comm.barrier("all have written")
-        assert (x.data == world.rank + 1).all() and (kept == 6).all()
-        assert (y.data == world.rank).all()
+        assert (x.array == world.rank + 1).all() and (kept == 6).all()
+        assert (y.array == world.rank).all()
 
     dp.launch(program, 3)
 

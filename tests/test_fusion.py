@@ -175,7 +175,7 @@ def test_layouts():
         got, _ = replayed(lambda x, y: (x * 2 + y).tanh() - x, x, y)
         close(got, (x * 2 + y).tanh() - x)
     (one, two), lines = replayed(lambda x: ((x * 2 + 1).tanh(), x.exp() * 3), dp.Tensor(last))
-    assert len(lines) == 1 and one.data.strides == last.strides == two.data.strides
+    assert len(lines) == 1 and one.array.strides == last.strides == two.array.strides
 
 
 def test_what_stays_apart():
@@ -283,8 +283,8 @@ def test_threads_may_replay_one_step():
     def work(x):
         want = (x * 2).tanh() + x
         for _ in range(300):
-            (y,) = program([x.data])
-            if y.data.tobytes() != want.data.tobytes():
+            (y,) = program([x.array])
+            if y.array.tobytes() != want.array.tobytes():
                 wrong.append(x)
 
     threads = [threading.Thread(target=work, args=(x,)) for x in xs]
@@ -359,7 +359,7 @@ def test_a_layer_of_images_on_the_emulated_gpu():
     got, lines = replayed(lambda x: (x * 2 + 1).tanh() - x, x)
     want = ((x * 2 + 1).tanh() - x).cpu().numpy()
     np.testing.assert_allclose(got.cpu().numpy(), want, rtol=0, atol=1e-6)
-    assert len(lines) == 1 and got.data.strides == x.data.strides
+    assert len(lines) == 1 and got.array.strides == x.array.strides
 
 
 def test_fusion_is_a_choice():

@@ -11,15 +11,15 @@ from minidp.errors import DTypeError, GraphError, ShapeError
 def test_the_update_that_every_lesson_writes():
     x, y = dp.randn(64, 3), dp.randn(64)
     w = dp.zeros(3, requires_grad=True)
-    before = w.data
+    before = w.array
     for _ in range(3):
         loss = ((x @ w - y) ** 2).mean()
         loss.backward()
-        expected = w.data - 0.1 * w.grad.data
+        expected = w.array - 0.1 * w.grad.array
         with dp.no_grad():
             w -= 0.1 * w.grad
-        assert w.data is before and w.is_leaf and w.requires_grad
-        assert np.allclose(w.data, expected) and np.any(expected != 0)
+        assert w.array is before and w.is_leaf and w.requires_grad
+        assert np.allclose(w.array, expected) and np.any(expected != 0)
         w.grad.zero_()
 
 
@@ -79,4 +79,5 @@ def test_the_array_of_a_parameter_may_be_assigned():
     p.data = dp.ones(1, 2)
     p.data -= 0.25 * dp.ones(1, 2)
     p.data = p.data * 2
-    assert type(p.data) is np.ndarray and p.tolist() == [[1.5, 1.5]]
+    p.data.mul_(1.0)
+    assert type(p.array) is np.ndarray and not p.data.requires_grad and p.tolist() == [[1.5, 1.5]]

@@ -16,8 +16,8 @@ from minidp.errors import DTypeError, GraphError
 
 def test_numpy_asks_for_an_array():
     x = dp.tensor(wave(3))
-    assert np.asarray(x) is x.data and np.asarray(x, copy=False) is x.data
-    assert not np.shares_memory(np.array(x), x.data)
+    assert np.asarray(x) is x.array and np.asarray(x, copy=False) is x.array
+    assert not np.shares_memory(np.array(x), x.array)
     assert np.asarray(x, dtype=np.float32).dtype == np.float32
     with pytest.raises(ValueError, match="avoid copy"):
         np.asarray(x, dtype=np.float32, copy=False)
@@ -36,11 +36,11 @@ def test_dlpack_shares_memory_both_ways(dtype):
     array = np.ones((2, 3), dtype).T
     x = dp.from_dlpack(array)
     assert x.dtype == dtype and x.shape == (3, 2) and not x.is_contiguous()
-    assert np.shares_memory(x.data, array)
+    assert np.shares_memory(x.array, array)
     back = np.from_dlpack(x)
     assert np.shares_memory(back, array) and back.strides == array.strides
     assert x.__dlpack_device__() == (1, 0)
-    assert dp.from_dlpack(x).data.dtype == dtype
+    assert dp.from_dlpack(x).array.dtype == dtype
 
 
 def test_dlpack_takes_what_is_empty_or_has_no_axes():
@@ -64,7 +64,7 @@ def test_memory_that_is_read_only_stays_so():
     array = wave(3)
     array.flags.writeable = False
     x = dp.from_dlpack(array)
-    assert np.shares_memory(x.data, array)
+    assert np.shares_memory(x.array, array)
     with pytest.raises(ValueError, match="read-only"):
         x += 1
     np.testing.assert_array_equal(array, wave(3))
@@ -73,8 +73,8 @@ def test_memory_that_is_read_only_stays_so():
 
 def test_copies_and_moves_on_request():
     array = wave(3)
-    assert not np.shares_memory(dp.from_dlpack(array, copy=True).data, array)
-    assert np.shares_memory(dp.from_dlpack(array, copy=False, device="cpu").data, array)
+    assert not np.shares_memory(dp.from_dlpack(array, copy=True).array, array)
+    assert np.shares_memory(dp.from_dlpack(array, copy=False, device="cpu").array, array)
     assert str(dp.from_dlpack(array, device="emu:1").device) == "emu:1"
     with pytest.raises(ValueError, match="needs a copy"):
         dp.from_dlpack(array, device="emu:1", copy=False)
@@ -109,7 +109,7 @@ def test_kind_dtype_device_and_the_wish_for_a_gradient_are_kept(twin):
         assert y is not x and type(y) is type(x) and y.dtype == x.dtype and y.shape == x.shape
         assert y.requires_grad == x.requires_grad and y.device == x.device and y.is_leaf
         assert y.tolist() == x.tolist()
-        assert (y.data is x.data) == (twin is copy.copy)
+        assert (y.array is x.array) == (twin is copy.copy)
 
 
 def test_a_shallow_copy_shares_its_memory_and_the_count_of_changes():
@@ -163,7 +163,7 @@ def test_model_and_optimizer_go_on_as_their_originals(twin):
     one_step(other, its)
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
-        assert not np.shares_memory(a.data, b.data)
+        assert not np.shares_memory(a.array, b.array)
     np.testing.assert_array_equal(model[1].running_var.numpy(), other[1].running_var.numpy())
 
 

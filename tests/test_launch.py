@@ -69,7 +69,7 @@ def test_an_optimiser_may_have_groups_and_leave_parameters_out():
         nn.CrossEntropyLoss()(other(x), y).backward()
         optimizer.step()
     assert distance(flat(model), flat(other)) < 1e-12
-    assert np.array_equal(model[0].bias.data, mlp()[0].bias.data)
+    assert np.array_equal(model[0].bias.array, mlp()[0].bias.array)
 
 
 def test_a_loop_of_ones_own():

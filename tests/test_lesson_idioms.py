@@ -13,10 +13,10 @@ FILLS = ["normal_", "uniform_", "zeros_", "ones_", "trunc_normal_", "eye_", "ort
 @pytest.mark.parametrize("name", FILLS)
 def test_init_fills_the_array_of_a_parameter(name):
     layer = nn.Linear(4, 6)
-    weight = layer.weight.data
-    weight[:] = 7
+    memory = layer.weight.array
+    layer.weight.data.fill_(7)
     getattr(nn.init, name)(layer.weight.data)
-    assert layer.weight.data is weight and (weight != 7).all()
+    assert layer.weight.array is memory and (memory != 7).all()
     assert layer.weight.requires_grad and layer.weight.node.op is None
 
 

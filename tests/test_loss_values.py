@@ -71,7 +71,7 @@ def test_values_and_derivatives(name):
     found = loss(x, *rest)
     found.backward()
     assert found.item() == pytest.approx(value, rel=1e-10)
-    assert (x.grad.data * wave(*x.shape, phase=0.3)).sum() == pytest.approx(slope, rel=1e-10)
+    assert (x.grad.array * wave(*x.shape, phase=0.3)).sum() == pytest.approx(slope, rel=1e-10)
     call = lambda x: loss(x, *rest)  # noqa: E731
     assert gradcheck(call, x) and gradgradcheck(call, x)
     if name == "multi margin":  # whose float64 weights do not go with float32, as in PyTorch

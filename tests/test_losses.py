@@ -20,7 +20,7 @@ WEIGHT = np.array([0.5, 1.0, 2.0, 0.25])
 def check(loss, x, value, slope):
     loss.backward()
     assert loss.item() == pytest.approx(value, rel=1e-10)
-    assert (x.grad.data * wave(*x.shape, phase=0.3)).sum() == pytest.approx(slope, rel=1e-9)
+    assert (x.grad.array * wave(*x.shape, phase=0.3)).sum() == pytest.approx(slope, rel=1e-9)
 
 
 @pytest.mark.parametrize("reduction, weighted, smoothing, value, slope", [
@@ -40,7 +40,7 @@ def test_cross_entropy_has_pytorchs_values(reduction, weighted, smoothing, value
     check(loss(x, dp.tensor(TARGET)), x, value, slope)
     rows = F.cross_entropy(x, dp.tensor(TARGET), weight, reduction="none",
                            label_smoothing=smoothing)  # fmt: skip
-    assert rows.shape == (5,) and rows.data[2] == 0
+    assert rows.shape == (5,) and rows.array[2] == 0
     below = 1 if reduction == "sum" else 2.0 if weighted else 4
     assert rows.sum().item() / below == pytest.approx(value)
 
@@ -87,7 +87,7 @@ def test_one_sample_without_a_batch_axis():
     assert value.shape == () and F.cross_entropy(x, t, reduction="none").shape == ()
     rows = F.cross_entropy(x.unsqueeze(0), t.unsqueeze(0))
     assert value.item() == rows.item()
-    assert F.nll_loss(x, t).item() == -x.data[2]
+    assert F.nll_loss(x, t).item() == -x.array[2]
 
 
 def test_targets_of_small_integer_dtypes():

@@ -54,7 +54,7 @@ def test_scaling_and_transform():
     assert x.min() == 0 and x.max() == 1
     assert np.allclose(normal.arrays[0], (x - 0.1307) / 0.3081, atol=1e-6)
     negative = mnist("test", "bundled", transform=np.negative)
-    assert (next(iter(DataLoader(negative, 3)))[0].data == -normal.arrays[0][:3]).all()
+    assert (next(iter(DataLoader(negative, 3)))[0].array == -normal.arrays[0][:3]).all()
 
 
 @pytest.mark.parametrize("arguments", [("valid",), ("train", "bundled", "x")])

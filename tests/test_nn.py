@@ -143,13 +143,13 @@ def test_to_changes_parameters_in_place():
 
 def test_load_state_dict_copies_in_place_and_bumps_versions():
     source, model = Small(), Small()
-    weight, memory, version = model.first.weight, model.first.weight.data, model.scale.version[0]
+    weight, memory, version = model.first.weight, model.first.weight.array, model.scale.version[0]
     keys = model.load_state_dict({k: v.numpy() for k, v in source.state_dict().items()})
     assert keys.missing_keys == [] and keys.unexpected_keys == []
-    assert model.first.weight is weight and weight.data is memory
+    assert model.first.weight is weight and weight.array is memory
     assert model.scale.version[0] > version
-    np.testing.assert_array_equal(memory, source.first.weight.data)
-    assert memory is not source.first.weight.data
+    np.testing.assert_array_equal(memory, source.first.weight.array)
+    assert memory is not source.first.weight.array
 
 
 def test_load_state_dict_lists_everything_wrong_and_changes_nothing():
@@ -173,7 +173,7 @@ def test_load_state_dict_lists_everything_wrong_and_changes_nothing():
     keys = model.load_state_dict(given, strict=False)
     assert keys.unexpected_keys == ["extra"]
     assert keys.missing_keys == ["scale", "offset", "first.bias", "second.bias"]
-    np.testing.assert_array_equal(model.first.weight.data, before["first.weight"] + 1)
+    np.testing.assert_array_equal(model.first.weight.array, before["first.weight"] + 1)
 
 
 def test_printing_is_pytorchs():
@@ -290,7 +290,7 @@ def test_loading_by_assignment_takes_dtypes_over():
     weight = model.first.weight
     assert model.load_state_dict(given, assign=True).missing_keys == []
     assert model.first.weight is weight and weight.dtype == np.float64 and weight.requires_grad
-    assert weight.data is given["first.weight"].data
+    assert weight.array is given["first.weight"].array
 
 
 def test_parameter_containers():

@@ -18,10 +18,10 @@ def test_default_initialisation_has_pytorchs_bounds():
     linear, conv = nn.Linear(400, 300), nn.Conv2d(16, 32, 5)
     for layer, fan_in in ((linear, 400), (conv, 400)):
         for p in (layer.weight, layer.bias):
-            assert 0.9 / fan_in**0.5 < abs(p.data).max() <= 1 / fan_in**0.5
-        assert abs(layer.weight.data.std() * (3 * fan_in) ** 0.5 - 1) < 0.02
+            assert 0.9 / fan_in**0.5 < abs(p.array).max() <= 1 / fan_in**0.5
+        assert abs(layer.weight.array.std() * (3 * fan_in) ** 0.5 - 1) < 0.02
     dp.manual_seed(3)
-    np.testing.assert_array_equal(nn.Linear(400, 300).weight.data, linear.weight.data)
+    np.testing.assert_array_equal(nn.Linear(400, 300).weight.array, linear.weight.array)
 
 
 def test_initialisers():
@@ -35,9 +35,9 @@ def test_initialisers():
         (lambda t: nn.init.uniform_(t, -1.0, 1.0), 3**-0.5),
     ):
         assert call(w) is w
-        assert abs(w.data.std() / std - 1) < 0.02 and abs(w.data.mean() / std) < 0.03
-    assert (nn.init.ones_(w).data == 1).all() and (nn.init.constant_(w, 0.3).data.std()) < 1e-6
-    assert not nn.init.zeros_(w).data.any() and w.requires_grad
+        assert abs(w.array.std() / std - 1) < 0.02 and abs(w.array.mean() / std) < 0.03
+    assert (nn.init.ones_(w).array == 1).all() and (nn.init.constant_(w, 0.3).array.std()) < 1e-6
+    assert not nn.init.zeros_(w).array.any() and w.requires_grad
     assert nn.init.calculate_gain("leaky_relu", 0.2) == pytest.approx(1.3867504905630728)
     with pytest.raises(ValueError, match="fan in"):
         nn.init.kaiming_uniform_(dp.empty(3))
@@ -71,9 +71,9 @@ def test_bilinear():
     layer = nn.Bilinear(3, 4, 2).double()
     assert repr(layer) == "Bilinear(in1_features=3, in2_features=4, out_features=2, bias=True)"
     a, b = leaf(5, 2, 3), leaf(5, 2, 4)
-    y = np.einsum("...i,kij,...j->...k", a.data, layer.weight.data, b.data) + layer.bias.data
+    y = np.einsum("...i,kij,...j->...k", a.array, layer.weight.array, b.array) + layer.bias.array
     np.testing.assert_allclose(layer(a, b).detach().numpy(), y, rtol=1e-12)
-    assert abs(layer.weight.data).max() <= 3**-0.5 and gradcheck(layer, [a, b])
+    assert abs(layer.weight.array).max() <= 3**-0.5 and gradcheck(layer, [a, b])
     with pytest.raises(ValueError, match=r"weight \(2, 3, 4\)"):
         layer(b, a)
 
@@ -88,7 +88,7 @@ def test_distances_as_layers():
 def test_linear_takes_any_number_of_axes():
     layer = nn.Linear(4, 3).double()
     rows = wave(2, 5, 4)
-    expected = rows @ layer.weight.data.T + layer.bias.data
+    expected = rows @ layer.weight.array.T + layer.bias.array
     for x, y in ((rows, expected), (rows[0], expected[0]), (rows[0, 0], expected[0, 0])):
         np.testing.assert_allclose(layer(dp.tensor(x)).detach().numpy(), y, rtol=1e-12)
     assert layer(dp.zeros(0, 7, 4, dtype="float64")).shape == (0, 7, 3)
@@ -101,10 +101,10 @@ def test_conv_same_padding_puts_the_odd_column_right():
     row = [0.3175012407108306, 1.6959256581529134, -1.110588142868631, -1.4097393228758828,
            0.6316796823498668]  # fmt: skip
     column = [0.4073505786394569, -0.3746900049363955, 0.043785106938033946, -0.7231471219752383]
-    np.testing.assert_allclose(y.data[0, 0, 3], row, rtol=1e-12)
-    np.testing.assert_allclose(y.data[0, 3, :, 4], column, rtol=1e-12)
+    np.testing.assert_allclose(y.array[0, 0, 3], row, rtol=1e-12)
+    np.testing.assert_allclose(y.array[0, 3, :, 4], column, rtol=1e-12)
     one = F.conv2d(leaf(2, 4, 5), leaf(4, 1, 2, 3), padding="same", groups=2)
-    np.testing.assert_array_equal(one.data, y.data[0])
+    np.testing.assert_array_equal(one.array, y.array[0])
     assert gradcheck(lambda x, w, b: F.conv2d(x, w, b, padding="same", dilation=(1, 2)),
                      [leaf(2, 1, 4, 5), leaf(2, 1, 2, 2), leaf(2)])  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_max_pool_gives_pytorchs_places():
     y, places = nn.MaxPool2d(2, 2, 1, return_indices=True)(leaf(1, 1, 4, 5))
     assert places.dtype == np.int64
     assert places.tolist() == [[[[0, 1, 4], [10, 11, 8], [15, 16, 18]]]]
-    np.testing.assert_array_equal(y.data.ravel(), wave(20)[places.data.ravel()])
+    np.testing.assert_array_equal(y.array.ravel(), wave(20)[places.array.ravel()])
     with pytest.raises(ValueError, match="at most half"):
         F.max_pool2d(dp.ones(1, 1, 4, 4), 2, padding=2)
     with pytest.raises(ValueError, match="no output"):
@@ -145,18 +145,18 @@ def test_a_window_that_would_begin_behind_the_image_is_dropped():
 def test_average_pools():
     x = leaf(1, 1, 4, 5)
     y = nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False)(x)
-    np.testing.assert_allclose(y.data[0, 0], [
+    np.testing.assert_allclose(y.array[0, 0], [
         [-0.14547202285123456, -0.008246192910979897, 0.18198588625328885],
         [-0.028930367304279763, 0.0018281018316814723, 0.02083559420260106],
         [0.14681786083821335, -0.18022340607989087, 0.6512052878431223]], rtol=1e-12)  # fmt: skip
     y = F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=2)
     column = [-0.024738578732939692, 0.008226458242566626, -0.2703351091198363]
-    np.testing.assert_allclose(y.data[0, 0, :, 1], column)
+    np.testing.assert_allclose(y.array[0, 0, :, 1], column)
     y = nn.AdaptiveAvgPool2d((3, 2))(x)
-    np.testing.assert_allclose(y.data[0, 0], [
+    np.testing.assert_allclose(y.array[0, 0], [
         [-0.10809015981269582, 0.1102151129236531], [0.047217882321719064, -0.07114529850636978],
         [0.05123870545820417, -0.024554479881853775]], rtol=1e-12)  # fmt: skip
-    np.testing.assert_allclose(F.adaptive_avg_pool2d(x, 1).item(), x.data.mean())
+    np.testing.assert_allclose(F.adaptive_avg_pool2d(x, 1).item(), x.array.mean())
     assert F.adaptive_avg_pool2d(x, (None, 5)).shape == (1, 1, 4, 5)
     for pool in (lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
                  lambda x: F.avg_pool2d(x, 3, 2, 1, True, True, 2)):  # fmt: skip

@@ -38,12 +38,12 @@ def test_batch_norm_has_pytorchs_values():
         y = layer(x)
     (y * dp.tensor(wave(3, 2, 2, 2) ** 2)).sum().backward()
     expected = [0.605031622842214, -1.347044293079507, -0.2578317416634857, 1.413566093523165]
-    np.testing.assert_allclose(y.data.ravel()[:4], expected, rtol=1e-12)
-    np.testing.assert_allclose(layer.running_mean.data,
+    np.testing.assert_allclose(y.array.ravel()[:4], expected, rtol=1e-12)
+    np.testing.assert_allclose(layer.running_mean.array,
                                [0.004339741554102785, -0.00043996760955248215])  # fmt: skip
-    np.testing.assert_allclose(layer.running_var.data, [0.9133406392727538, 0.9133692738035856])
+    np.testing.assert_allclose(layer.running_var.array, [0.9133406392727538, 0.9133692738035856])
     assert layer.num_batches_tracked.item() == 2
-    slope = (x.grad.data * wave(3, 2, 2, 2, phase=0.3)).sum()
+    slope = (x.grad.array * wave(3, 2, 2, 2, phase=0.3)).sum()
     np.testing.assert_allclose(slope, 0.19016340946130317, rtol=1e-12)
 
 
@@ -65,18 +65,18 @@ def test_batch_norm_modes():
     x = dp.tensor(wave(6, 2))
     plain = nn.BatchNorm1d(2, track_running_stats=False, dtype="float64")
     assert list(plain.state_dict()) == ["weight", "bias"]
-    np.testing.assert_array_equal(plain(x).data, plain.eval()(x).data)
+    np.testing.assert_array_equal(plain(x).array, plain.eval()(x).array)
     average = nn.BatchNorm1d(2, momentum=None, affine=False, dtype="float64")
     batches = [wave(6, 2, phase=i) for i in range(3)]
     for batch in batches:
         average(dp.tensor(batch))
-    np.testing.assert_allclose(average.running_mean.data, np.mean([b.mean(0) for b in batches], 0))
-    y = average.eval()(x).data
-    expected = (x.data - average.running_mean.data) / np.sqrt(average.running_var.data + 1e-5)
+    np.testing.assert_allclose(average.running_mean.array, np.mean([b.mean(0) for b in batches], 0))
+    y = average.eval()(x).array
+    expected = (x.array - average.running_mean.array) / np.sqrt(average.running_var.array + 1e-5)
     np.testing.assert_allclose(y, expected, rtol=1e-12)
     assert average.num_batches_tracked.item() == 3
     average.reset_running_stats()
-    assert (average.running_var.data == 1).all() and average.num_batches_tracked.item() == 0
+    assert (average.running_var.array == 1).all() and average.num_batches_tracked.item() == 0
 
 
 def test_batch_norm_refuses_one_value_and_wrong_ranks():
@@ -147,7 +147,7 @@ def test_rows_are_normalised_by_their_own_statistics():
         (F.group_norm(t, 1), standard(x, (1, 2, 3))),
     ]  # fmt: skip
     for found, expected in pairs:
-        np.testing.assert_allclose(found.data, expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(found.array, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("function", [
@@ -176,9 +176,9 @@ def test_constant_values_single_values_and_no_values():
     for f in (lambda x: F.layer_norm(x, (4,)), F.instance_norm, lambda x: F.group_norm(x, 3),
               lambda x: F.batch_norm(x, None, None, training=True)):  # fmt: skip
         y = f(flat)
-        assert not y.data.any()
+        assert not y.array.any()
         (y * dp.tensor(wave(2, 3, 4))).sum().backward()
-        assert np.isfinite(flat.grad.data).all()
+        assert np.isfinite(flat.grad.array).all()
         assert f(dp.ones(0, 3, 4)).shape == (0, 3, 4)
     assert F.layer_norm(dp.ones(2, 1), (1,)).tolist() == [[0], [0]]
     assert F.layer_norm(dp.ones(2, 0), (0,)).shape == (2, 0)
@@ -214,16 +214,16 @@ def test_instance_norm_tracks_and_local_response_norm_has_pytorchs_values():
     for phase in (0, 1):
         layer(dp.tensor(wave(2, 4, 3, phase=phase)))
     np.testing.assert_allclose(
-        layer.running_mean.data,
+        layer.running_mean.array,
         [-0.02948017406152245, -0.010912978388755703, 0.02123044818620772, 0.026962252153171044],
     )
     np.testing.assert_allclose(
-        layer.running_var.data,
+        layer.running_var.array,
         [0.943189945266245, 0.9441905635237966, 0.9437678745982659, 0.9433710807027119],
     )
     x = dp.tensor(wave(2, 4, 3))
     expected = F.batch_norm(x, layer.running_mean, layer.running_var)
-    np.testing.assert_allclose(layer.eval()(x).data, expected.data, rtol=1e-12)
+    np.testing.assert_allclose(layer.eval()(x).array, expected.array, rtol=1e-12)
     assert layer(x[0]).equal(layer(x)[0]) and layer.num_batches_tracked.item() == 0
     for size, total in ((3, 6.292775857533611), (2, 6.197503268253225)):
         y = F.local_response_norm(x, size, 0.5, 0.75, 2.0) * dp.tensor(wave(2, 4, 3, phase=0.3))

@@ -54,20 +54,20 @@ def test_clipping_by_norm_and_value():
     norm = nn.utils.clip_grad_norm_(leaves, 0.5)
     assert norm.item() == pytest.approx(6.095466369180054)
     expected = [0.16268888838065662, -0.041923135101813516, -0.1518857580977044]
-    np.testing.assert_allclose(leaves[0].grad.data[0, :3], expected)
+    np.testing.assert_allclose(leaves[0].grad.array[0, :3], expected)
     small = leaves[1].grad.numpy().copy()
     nn.utils.clip_grad_norm_(leaves, 10.0)
-    np.testing.assert_array_equal(leaves[1].grad.data, small)
+    np.testing.assert_array_equal(leaves[1].grad.array, small)
     assert nn.utils.clip_grad_norm_(leaves, 10.0, float("inf")).item() == pytest.approx(
-        max(abs(leaf.grad.data).max() for leaf in leaves)
+        max(abs(leaf.grad.array).max() for leaf in leaves)
     )
     nn.utils.clip_grad_value_(leaves, 0.01)
-    assert all(abs(each.grad.data).max() == 0.01 for each in leaves)
-    leaves[0].grad.data[0, 0] = np.nan
+    assert all(abs(each.grad.array).max() == 0.01 for each in leaves)
+    leaves[0].grad.array[0, 0] = np.nan
     before = leaves[1].grad.numpy().copy()
     with pytest.raises(RuntimeError, match="nan"):
         nn.utils.clip_grad_norm_(leaves, 0.001, error_if_nonfinite=True)
-    np.testing.assert_array_equal(leaves[1].grad.data, before)
+    np.testing.assert_array_equal(leaves[1].grad.array, before)
 
 
 def test_norms_of_any_tensors_and_of_none():
@@ -84,9 +84,9 @@ def test_parameters_as_one_vector_and_back():
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
     vector = nn.utils.parameters_to_vector(model.parameters())
     assert vector.shape == (13,) and vector.requires_grad
-    weight, memory = model[0].weight, model[0].weight.data
+    weight, memory = model[0].weight, model[0].weight.array
     nn.utils.vector_to_parameters(dp.arange(13.0), model.parameters())
-    assert model[0].weight is weight and weight.data is memory
+    assert model[0].weight is weight and weight.array is memory
     assert weight.tolist() == [[0, 1], [2, 3], [4, 5]] and model[1].bias.tolist() == [12]
     with pytest.raises(ValueError, match="13 parameters"):
         nn.utils.vector_to_parameters(dp.ones(12), model.parameters())

@@ -65,11 +65,11 @@ def step(optimizer, p, i):
 @pytest.mark.parametrize("name, options, expected", TRAJECTORIES)
 def test_four_steps_go_where_pytorchs_go(name, options, expected):
     p = leaf(5)
-    memory, optimizer = p.data, getattr(optim, name)([p], lr=0.1, **options)
+    memory, optimizer = p.array, getattr(optim, name)([p], lr=0.1, **options)
     for i in range(4):
         step(optimizer, p, i)
-    assert p.data is memory and p.version[0] > 0
-    np.testing.assert_allclose(p.data, expected, rtol=1e-9)
+    assert p.array is memory and p.version[0] > 0
+    np.testing.assert_allclose(p.array, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("name, options", [(n, o) for n, o, _ in TRAJECTORIES])
@@ -86,7 +86,7 @@ def test_a_loaded_state_goes_on_as_if_nothing_had_happened(name, options):
     for i in (2, 3):
         step(through, p, i)
         step(other, q, i)
-    np.testing.assert_array_equal(p.data, q.data)
+    np.testing.assert_array_equal(p.array, q.array)
 
 
 def test_state_dict_has_pytorchs_layout():
@@ -162,7 +162,7 @@ def test_loading_copies_and_converts_to_the_parameters_dtype():
     assert other.state[narrow]["step"].item() == 1
     same = optim.Adam([p])
     same.load_state_dict(optimizer.state_dict())
-    assert not np.shares_memory(same.state[p]["exp_avg"].data, optimizer.state[p]["exp_avg"].data)
+    assert not np.shares_memory(same.state[p]["exp_avg"].array, optimizer.state[p]["exp_avg"].array)
 
 
 def test_loading_what_does_not_fit_changes_nothing():
@@ -191,11 +191,11 @@ def test_groups_have_options_of_their_own():
     optimizer.add_param_group({"params": q})
     (p.sum() + q.sum()).backward()
     optimizer.step()
-    np.testing.assert_allclose(p.data, wave(3) - 1.0)
-    np.testing.assert_allclose(q.data, wave(3) - 0.5)
+    np.testing.assert_allclose(p.array, wave(3) - 1.0)
+    np.testing.assert_allclose(q.array, wave(3) - 0.5)
     optimizer.param_groups[1]["lr"] = 0.0
     optimizer.step()
-    np.testing.assert_allclose(q.data, wave(3) - 0.5)
+    np.testing.assert_allclose(q.array, wave(3) - 0.5)
     assert "Parameter Group 1" in repr(optimizer) and "    lr: 0.0" in repr(optimizer)
 
 
@@ -254,7 +254,7 @@ def test_closure_is_run_with_gradients_and_its_loss_returned():
     with dp.no_grad():
         loss = optimizer.step(closure)
     assert loss.item() == pytest.approx(wave(3).sum())
-    np.testing.assert_allclose(p.data, wave(3) - 1)
+    np.testing.assert_allclose(p.array, wave(3) - 1)
 
 
 def test_parameters_without_gradient_and_zero_grad():
@@ -262,7 +262,7 @@ def test_parameters_without_gradient_and_zero_grad():
     optimizer = optim.Adam([p, q], weight_decay=0.1)
     p.sum().backward()
     optimizer.step()
-    np.testing.assert_array_equal(q.data, wave(3))
+    np.testing.assert_array_equal(q.array, wave(3))
     assert q not in optimizer.state
     optimizer.zero_grad(set_to_none=False)
     assert not p.grad.numpy().any()
@@ -278,12 +278,12 @@ def test_state_follows_the_parameters_dtype_and_starts_at_zero_beside_nan():
     model.double()
     optimizer.step()
     assert optimizer.state[model.weight]["momentum_buffer"].dtype == np.float64
-    np.testing.assert_allclose(optimizer.state[model.weight]["momentum_buffer"].data, 1.9)
+    np.testing.assert_allclose(optimizer.state[model.weight]["momentum_buffer"].array, 1.9)
     p = dp.tensor([np.nan, 1.0], requires_grad=True)
     optimizer = optim.Adam([p])
     p.grad = dp.ones(2)
     optimizer.step()
-    assert np.isfinite(optimizer.state[p]["exp_avg"].data).all()
+    assert np.isfinite(optimizer.state[p]["exp_avg"].array).all()
 
 
 def test_a_graph_recorded_before_the_step_notices_it():
@@ -303,7 +303,7 @@ def test_model_and_optimizer_are_copied_together():
     step(twin, q, 1)
     assert twin.state[q]["step"].item() == 2 and optimizer.state[p]["step"].item() == 1
     step(optimizer, p, 1)
-    np.testing.assert_array_equal(p.data, q.data)
+    np.testing.assert_array_equal(p.array, q.array)
 
 
 @pytest.mark.parametrize("name, options", [(n, o) for n, o, _ in TRAJECTORIES[1::2]])

@@ -48,11 +48,11 @@ def test_max_pooling_is_its_definition(n, kernel, stride, padding, dilation, cei
             [i for i in axis if 0 <= i < size] for axis, size in zip(window, SPACE[n], strict=True)
         ]
         seen = x[:, :, *np.ix_(*inside)].reshape(2, 3, -1).max(-1)
-        np.testing.assert_array_equal(y.data[:, :, *place], seen)
+        np.testing.assert_array_equal(y.array[:, :, *place], seen)
         count += 1
-    assert count == y.data[0, 0].size
-    chosen = np.take_along_axis(x.reshape(2, 3, -1), index.data.reshape(2, 3, -1), 2)
-    np.testing.assert_array_equal(chosen.reshape(y.shape), y.data)
+    assert count == y.array[0, 0].size
+    chosen = np.take_along_axis(x.reshape(2, 3, -1), index.array.reshape(2, 3, -1), 2)
+    np.testing.assert_array_equal(chosen.reshape(y.shape), y.array)
     assert index.dtype == np.int64
 
 
@@ -74,7 +74,7 @@ def test_average_pooling_is_its_definition(n, kernel, stride, padding, dilation,
         total = x[:, :, *np.ix_(*inside)].reshape(2, 3, -1).sum(-1)
         counted = np.prod(list(map(len, padded if how is True else inside)))
         expected = total / (counted if how in (True, False) else how)
-        np.testing.assert_allclose(y.data[:, :, *place], expected, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(y.array[:, :, *place], expected, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -91,10 +91,10 @@ def test_adaptive_pooling_is_its_definition(n, size):
         axes = zip(place, SPACE[n], wanted, strict=True)
         part = x[:, :, *(slice(i * h // o, -(-(i + 1) * h // o)) for i, h, o in axes)]
         part = part.reshape(2, 3, -1)
-        np.testing.assert_allclose(mean.data[:, :, *place], part.mean(-1), rtol=1e-11, atol=1e-13)
-        np.testing.assert_array_equal(most.data[:, :, *place], part.max(-1))
-    chosen = np.take_along_axis(x.reshape(2, 3, -1), index.data.reshape(2, 3, -1), 2)
-    np.testing.assert_array_equal(chosen.reshape(most.shape), most.data)
+        np.testing.assert_allclose(mean.array[:, :, *place], part.mean(-1), rtol=1e-11, atol=1e-13)
+        np.testing.assert_array_equal(most.array[:, :, *place], part.max(-1))
+    chosen = np.take_along_axis(x.reshape(2, 3, -1), index.array.reshape(2, 3, -1), 2)
+    np.testing.assert_array_equal(chosen.reshape(most.shape), most.array)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -115,15 +115,15 @@ def test_equals_and_nans_choose_as_in_pytorch():
     """The first of equals, the last NaN; padding never, even of -inf."""
     x = dp.tensor([[[1.0, NAN, 2.0, NAN, 0.0, 5.0, 5.0, 5.0]]])
     y, index = F.max_pool1d(x, 4, return_indices=True)
-    assert np.isnan(y.data[0, 0, 0]) and y.data[0, 0, 1] == 5 and index.tolist() == [[[3, 5]]]
+    assert np.isnan(y.array[0, 0, 0]) and y.array[0, 0, 1] == 5 and index.tolist() == [[[3, 5]]]
     x = dp.tensor([[[1.0, NAN, 2.0, NAN, 0.0, 5.0, 5.0]]], requires_grad=True)
     y, index = F.adaptive_max_pool1d(x, 2, True)
-    assert np.isnan(y.data[0, 0, 0]) and index.tolist() == [[[3, 3]]]
+    assert np.isnan(y.array[0, 0, 0]) and index.tolist() == [[[3, 3]]]
     y[0, 0, 0].backward()
     assert x.grad.tolist() == [[[0, 0, 0, 1, 0, 0, 0]]]
     low = dp.tensor(np.full((1, 1, 2, 2, 2), -INF))
     y, index = F.max_pool3d(low, 2, 2, 1, return_indices=True)
-    assert (y.data == -INF).all() and index.data.ravel().tolist() == list(range(8))
+    assert (y.array == -INF).all() and index.array.ravel().tolist() == list(range(8))
     infinite = dp.tensor([[[INF, 1.0, 2.0, 3.0, 4.0]]])
     assert F.adaptive_avg_pool1d(infinite, 3).tolist() == [[[INF, 2, 3.5]]]
 
@@ -172,8 +172,8 @@ def test_unpooling_puts_values_back(n):
     x = leaf(2, 3, *SPACE[n])
     y, index = named("max_pool", n)(x, 3, 2, return_indices=True)
     back = named("max_unpool", n)(y, index, 3, 2, output_size=SPACE[n])
-    flat, chosen = back.data.reshape(2, 3, -1), index.data.reshape(2, 3, -1)
-    np.testing.assert_array_equal(np.take_along_axis(flat, chosen, 2), y.data.reshape(2, 3, -1))
+    flat, chosen = back.array.reshape(2, 3, -1), index.array.reshape(2, 3, -1)
+    np.testing.assert_array_equal(np.take_along_axis(flat, chosen, 2), y.array.reshape(2, 3, -1))
     np.put_along_axis(flat := flat.copy(), chosen, 0, 2)
     assert not flat.any()
     with pytest.raises(ShapeError, match="max_unpool"):

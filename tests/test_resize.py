@@ -63,7 +63,7 @@ def test_nearest_repeats_places(mode, size, places):
     assert F.interpolate(x.type("uint8"), size, mode=mode).dtype == dp.uint8
     x = leaf(1, 1, 5)
     F.interpolate(x, size, mode=mode).sum().backward()
-    assert x.grad.data.ravel().tolist() == np.bincount(places, minlength=5).tolist()
+    assert x.grad.array.ravel().tolist() == np.bincount(places, minlength=5).tolist()
 
 
 def test_nearest_rounds_as_pytorch():
@@ -120,7 +120,7 @@ def test_grid_sample_has_pytorchs_values(how):
     x, grid = leaf(2, 3, 4, 5), leaf(2, 2, 3, 2, scale=1.3, phase=0.7)
     y = weighed(F.grid_sample(x, grid, *how))
     y.backward()
-    slopes = [None if each.grad is None else (each.grad.data * wave(*each.shape, phase=0.1)).sum()
+    slopes = [None if each.grad is None else (each.grad.array * wave(*each.shape, phase=0.1)).sum()
               for each in (x, grid)]  # fmt: skip
     for found, expected in zip((y.item(), *slopes), SAMPLED[how], strict=True):
         assert found is expected or abs(found - expected) < 1e-9
@@ -135,7 +135,7 @@ def test_affine_grid():
     still = dp.tensor(np.eye(3, 4)[None])
     x = dp.tensor(wave(1, 2, 3, 4, 5))
     same = F.grid_sample(x, F.affine_grid(still, x.shape, False), align_corners=False)
-    np.testing.assert_allclose(same.data, x.data, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(same.array, x.array, rtol=1e-12, atol=1e-14)
     with pytest.raises(ShapeError, match="affine_grid"):
         F.affine_grid(theta, (2, 1, 2, 2))
     with pytest.raises(ShapeError, match="grid_sample"):
@@ -165,7 +165,7 @@ def test_padding_layers(name, mode):
         layer = getattr(nn, f"{name}Pad{n}d")([p for pair in sides for p in pair])
         widths = [(0, 0)] * (len(shape) - n) + sides[::-1]
         wide = np.pad(x.reshape(shape), widths, mode=mode)
-        np.testing.assert_array_equal(layer(dp.tensor(x.reshape(shape))).data, wide)
+        np.testing.assert_array_equal(layer(dp.tensor(x.reshape(shape))).array, wide)
     assert repr(nn.ZeroPad2d(1)) == "ZeroPad2d((1, 1, 1, 1))"
     assert nn.ConstantPad1d((1, 0), 3.5)(dp.ones(1, 1)).tolist() == [[3.5, 1]]
     assert repr(nn.ConstantPad1d(1, 3.5)) == "ConstantPad1d(padding=(1, 1), value=3.5)"

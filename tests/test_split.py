@@ -74,7 +74,7 @@ def test_batches_of_every_kind_are_cut_alike():
     assert rows_of(batch) == 5
     assert type(part["c"]) is Pair and type(part["b"]) is tuple and type(part["b"][1]) is list
     for each in (part["a"], part["b"][0], part["b"][1][0], part["c"].left, part["c"].right):
-        assert np.array_equal(each.data, x[1:3])
+        assert np.array_equal(each.array, x[1:3])
 
 
 def test_arrays_of_different_lengths_are_refused():

@@ -48,7 +48,7 @@ def test_tensor_copies_and_from_numpy_shares():
     for made, shares in ((tensor(array), False), (tensor(Tensor(array)), False),
                          (create.from_numpy(array), True), (create.as_tensor(array), True),
                          (create.as_tensor(array, "float32"), False)):  # fmt: skip
-        assert np.shares_memory(made.data, array) is shares
+        assert np.shares_memory(made.array, array) is shares
     x = tensor([1.0])
     assert create.as_tensor(x) is x
 
@@ -163,14 +163,14 @@ def test_numpy_shares_and_refuses_graphs():
     x.requires_grad_()
     with pytest.raises(GraphError, match=r"detach\(\).numpy\(\)"):
         x.numpy()
-    assert np.shares_memory(x.detach().numpy(), x.data)
+    assert np.shares_memory(x.detach().numpy(), x.array)
 
 
 def test_detach_clone_contiguous():
     x = leaf([[1.0, 2.0], [3.0, 4.0]])
     assert not x.detach().requires_grad
     twin = x.clone()
-    assert twin.requires_grad and not np.shares_memory(twin.data, x.data)
+    assert twin.requires_grad and not np.shares_memory(twin.array, x.array)
     twin.sum().backward()
     equal(x.grad, np.ones((2, 2)))
     assert x.contiguous() is x and x.T.contiguous().is_contiguous()
@@ -211,8 +211,8 @@ def test_copying_and_pickling_keep_the_kind(kind):
     x = kind(np.float32([1, 2]))
     for twin in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
         assert type(twin) is kind and twin.requires_grad is x.requires_grad
-        assert not np.shares_memory(twin.data, x.data)
-        np.testing.assert_array_equal(twin.data, x.data)
+        assert not np.shares_memory(twin.array, x.array)
+        np.testing.assert_array_equal(twin.array, x.array)
     with pytest.raises(GraphError, match="clone"):
         copy.deepcopy(leaf([1.0]) * 2.0)
 

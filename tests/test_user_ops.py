@@ -30,7 +30,7 @@ def rows(at):
 
 def spread(values, at, like):
     """``values`` at (n, at_n) of zeros of the shape of ``like``."""
-    here = dp.eye(like.shape[1], dtype=str(like.dtype)).data[np.asarray(at)]
+    here = dp.eye(like.shape[1], dtype=str(like.dtype)).array[np.asarray(at)]
     return values.reshape(-1, 1) * here
 
 

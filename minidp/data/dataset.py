@@ -84,7 +84,7 @@ class TensorDataset(Dataset):
     def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
         rows = np.arange(len(self))[index]
         fields: tuple[Tensor, ...] = wrap(self.batch(np.atleast_1d(rows)))
-        return fields if rows.ndim else tuple(Tensor(field.data[0, ...]) for field in fields)
+        return fields if rows.ndim else tuple(Tensor(field.array[0, ...]) for field in fields)
 
     def batch(self, rows: Array, key: Key = (0, 0)) -> tuple[Array, ...]:
         first, *rest = (np.take(array, rows, axis=0) for array in self.arrays)

@@ -84,24 +84,27 @@ def classes_of(target: Tensor) -> Tensor:
 
 def class_index(name: str, target: Tensor, count: int, ignore_index: int | None = None) -> Tensor:
     """The targets, seen to be classes 0 .. count - 1, with 0 for those that are ignored."""
-    ops.check_classes(backend_of(target.data).xp, target.data, count, ignore_index, name)
+    ops.check_classes(backend_of(target.array).xp, target.array, count, ignore_index, name)
     return target if ignore_index is None else where(target != ignore_index, target, 0)
 
 
 def _shares(target: Tensor, weight: Tensor | None, ignore_index: int) -> Tensor:
     """What each target counts in a mean: 0 if ignored, else its class's weight (1)."""
     kept = target != ignore_index
-    return kept if weight is None else where(kept, weight[where(kept, target, 0)], 0.0)
+    if weight is None:
+        return kept
+    index = where(kept, target, 0).reshape(-1)
+    return where(kept, take_along_dim(weight, index, dim=0).reshape(target.shape), 0.0)
 
 
 def class_weight(target: Tensor, weight: Tensor | None, ignore_index: int) -> float | None:
     """The sum of what each target in host memory counts; None for probabilities: 1 a row."""
     if category(target.dtype) == 2:
         return None
-    kept = target.data[target.data != ignore_index]
+    kept = target.array[target.array != ignore_index]
     if weight is None:
         return float(kept.size)
-    weights = backend_of(weight.data).get(weight.data)
+    weights = backend_of(weight.array).get(weight.array)
     return float(weights.take(kept, mode="clip").sum(dtype="float64"))
 
 

@@ -69,7 +69,8 @@ def by_batch(
     x = _wide(input, input)
     count = input.numel() // max(1, input.shape[1])
     mean, counted = _mean(ops.per_channel(x), count, "batch norm mean")
-    _check_count(counted, input)
+    if 0 < input.numel() <= input.shape[1]:  # one value has no variance
+        aside(_check_count, counted, input)
     deviation = x - ops.channels(mean, x)
     var, _ = _mean(ops.per_channel(deviation * deviation), count, "batch norm variance")
     y = given(input, mean, var, weight, bias, eps)
@@ -101,9 +102,10 @@ def _mean(total: Tensor, count: int, name: str) -> tuple[Tensor, Any]:
     return sums[:-1] / counted, counted
 
 
+@told_as("more than one row?")
 def _check_count(counted: Any, input: Tensor) -> None:
-    """One value has no variance. A replica with two of its own need not ask the device."""
-    if 0 < input.numel() <= input.shape[1] and float(counted) <= 1:
+    """A replica with two rows of its own need not ask the device."""
+    if float(counted) <= 1:
         raise ValueError(
             "Expected more than 1 value per channel when training, got input size "
             f"{input.shape}: give more rows, or call eval()"

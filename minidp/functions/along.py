@@ -46,7 +46,7 @@ def _grid(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
     sizes = index.shape or (1,)
     grid = [place(np.arange(n).reshape(n, *(1,) * (rank - 1 - a)), x.device)
             for a, n in enumerate(sizes)]  # fmt: skip
-    grid[axis] = index.data.reshape(sizes).astype("int64")  # a copy: backward needs it
+    grid[axis] = index.array.reshape(sizes).astype("int64")  # a copy: backward needs it
     return tuple(grid)
 
 
@@ -63,7 +63,7 @@ def _along(name: str, x: Tensor, dim: int, index: Tensor, low: bool = False) -> 
         raise ShapeError(f"{name}: the index has shape {index.shape}; expected a vector")
     size = (x.shape or (1,))[axis]
     in_range(name, index, size, -size if low else 0)
-    return (WHOLE,) * axis + (index.data.reshape(-1).astype("int64"),)
+    return (WHOLE,) * axis + (index.array.reshape(-1).astype("int64"),)
 
 
 @method()
@@ -228,7 +228,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
         return y
     places = Tensor(np.arange(y.numel()).reshape(y.shape)).to(y.device)[key]
     added = put(ravel(broadcast_to(values, places.shape)), shape=(y.numel(),),
-                key=(ravel(places).data,))  # fmt: skip
+                key=(ravel(places).array,))  # fmt: skip
     return y + reshape(added, y.shape)
 
 
@@ -249,7 +249,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The values where the mask is true, in C order."""
     mask._read()
     x, chosen = broadcast_tensors(input, mask)
-    return get(x, key=chosen.data.copy())
+    return get(x, key=chosen.array.copy())
 
 
 @method()
@@ -257,10 +257,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """x with the values of ``source``, in order, where the mask is true."""
     mask._read()
     x, chosen = broadcast_tensors(input, mask)
-    count = int(chosen.data.sum())
+    count = int(chosen.array.sum())
     if source.numel() < count:
         raise ShapeError(f"masked_scatter: {source.numel()} values for {count} places")
-    return set_at(x, ravel(source)[:count], key=chosen.data.copy())
+    return set_at(x, ravel(source)[:count], key=chosen.array.copy())
 
 
 def _in_place(function: Any) -> Any:
@@ -268,7 +268,7 @@ def _in_place(function: Any) -> Any:
         before = self
         if mode.grad:
             self.fresh()
-            before = Tensor(self.data.copy())  # a rule may keep what is about to be overwritten
+            before = self.detach().clone()  # a rule may keep what is about to be overwritten
             before.node = self.node
         return take_over(self, function(before, *args, **named), f"{function.__name__}_")
 

@@ -76,7 +76,7 @@ def _rows(y: Tensor, starts: list[Tensor], create_graph: bool, strict: bool) -> 
     rows = []
     for i in range(y.numel()):
         unit = zeros(y.numel(), dtype=y.dtype, device=y.device)
-        unit.data[i] = 1
+        unit.array[i] = 1
         rows.append(_pull("jacobian", [y], starts, [unit.reshape(y.shape)], create_graph, strict))
     columns = zip(*rows, strict=True) if rows else [()] * len(starts)
     return [

@@ -41,7 +41,7 @@ def sub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     """alpha other, in the dtype of input + other; of integers only an integer multiple."""
-    kind = result_type([x.data if isinstance(x, Tensor) else x for x in (input, other)])
+    kind = result_type([x.array if isinstance(x, Tensor) else x for x in (input, other)])
     if isinstance(alpha, float) and kind.kind != "f":
         raise TypeError(f"add, sub: alpha = {alpha} of integers; expected an integer")
     return alpha * (other.type(kind) if isinstance(other, Tensor) else other)

@@ -23,7 +23,7 @@ WHOLE = slice(None)
 
 def in_range(name: str, index: Any, size: int, low: int = 0) -> None:
     """Raise an IndexError that names a value of an index array outside of low .. size - 1."""
-    array = index.data if isinstance(index, Tensor) else index
+    array = index.array if isinstance(index, Tensor) else index
     if array.dtype.kind not in "iu":
         raise DTypeError(f"{name}: an index of {array.dtype}; expected integers")
     if array.size and (array.min() < low or array.max() >= size):
@@ -43,7 +43,7 @@ def _part(part: Any, device: Any) -> Any:
         raise IndexError("an index of uint8: say .bool() for a mask, .long() for places")
     if isinstance(part, Tensor):
         part._read()  # a captured step knows places only as constants
-    array = part.data if isinstance(part, Tensor) else part
+    array = part.array if isinstance(part, Tensor) else part
     array = array if hasattr(array, "strides") else np.asarray(array)
     if array.dtype.kind not in "biu" and array.size:
         raise IndexError(f"an index of {array.dtype}: expected integers, booleans or slices")
@@ -115,9 +115,9 @@ def write(self: Tensor, key: Any, value: Any, name: str) -> Tensor:
     try:
         if mode.grad and (tracked is not None or self.requires_grad):
             return _assign(self, view, places, value, name)
-        array = value.data if isinstance(value, Tensor) else value
+        array = value.array if isinstance(value, Tensor) else value
         array = place(array, self.device) if getattr(array, "ndim", 0) else array
-        aside(_put, self.data, view, places, array)
+        aside(_put, self.array, view, places, array)
         self.changed()
         return self
     except ValueError as error:

@@ -60,7 +60,7 @@ def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
         raise ShapeError(f"{name}: the result has shape {result.shape}, the tensor {self.shape}")
     if category(result.dtype) > category(self.dtype):
         raise DTypeError(f"{name}: a result of {result.dtype} does not fit into {self.dtype}")
-    aside(setitem, self.data, ..., result.data)
+    aside(setitem, self.array, ..., result.array)
     self.changed()
     if mode.grad:
         self.node = result.node
@@ -96,7 +96,7 @@ def _in_place(name: str) -> Callable[..., Tensor]:
     def change(self: Tensor, *others: Any, **options: Any) -> Tensor:
         before = self
         if mode.grad and ((self.requires_grad and name not in LINEAR) or _recorded(others)):
-            before = Tensor(self.data.copy())  # a rule may keep what is about to be overwritten
+            before = self.detach().clone()  # a rule may keep what is about to be overwritten
             before.node = self.node
         return take_over(self, function(before, *others, **options), f"{name}_")
 
@@ -144,7 +144,7 @@ def array_ufunc(self: Tensor, ufunc: Any, how: str, *inputs: Any, **options: Any
     if how != "__call__" or (out is None and options):
         return NotImplemented
     if out is not None:
-        values = [x.data if isinstance(x, Tensor) else x for x in inputs]
+        values = [x.array if isinstance(x, Tensor) else x for x in inputs]
         return NotImplemented if isinstance(out[0], Tensor) else ufunc(*values, **options)
     if ufunc.__name__ == "matmul":
         return matmul(*(x if isinstance(x, Tensor) else Tensor(x) for x in inputs))

@@ -1,4 +1,4 @@
-"""Tensors as other libraries see them: DLPack (dmlc.github.io/dlpack), copies and pickles."""
+"""Tensors as Python and others see them: DLPack (dmlc.github.io/dlpack), copies, pickles."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def to_dlpack(self: Tensor, **options: Any) -> Any:
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     given = {name: value for name, value in options.items() if value is not None}
-    return self.data.__dlpack__(**given)
+    return self.array.__dlpack__(**given)
 
 
 @method("__dlpack_device__")
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     """(1, 0) on the CPU, (2, index) on a GPU."""
     _exported(self)
-    kind, index = self.data.__dlpack_device__()
+    kind, index = self.array.__dlpack_device__()
     return int(kind), int(index)
 
 
 def _exported(x: Tensor) -> None:
-    if backend_of(x.data).name == "emu":
+    if backend_of(x.array).name == "emu":
         raise BufferError(f"a tensor on {x.device} cannot be exported: an emulated device's memory "
                           "is no one else's; use tensor.cpu()")  # fmt: skip
 
@@ -60,15 +60,15 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         raise DTypeError(f"from_dlpack: {array.dtype} is no dtype of a tensor")
     here = Tensor(array)
     there = here if device is None else here.to(device)
-    if copy is False and there.data is not array:
+    if copy is False and there.array is not array:
         raise ValueError(f"from_dlpack: to bring it to {device} needs a copy, and copy=False")
-    return there.clone() if copy and there.data is array else there
+    return there.clone() if copy and there.array is array else there
 
 
 @method("__copy__")
 def shallow(self: Tensor) -> Tensor:
     """Another tensor of the same values, in the same memory."""
-    result = type(self)(self.data, self.requires_grad)
+    result = type(self)(self.array, self.requires_grad)
     result.version = self.version
     return result
 
@@ -78,7 +78,7 @@ def deep(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """A leaf with memory of its own; its gradient comes along unless it is a Parameter's."""
     if not self.is_leaf:
         raise GraphError("deepcopy of a computed tensor; use detach().clone()")
-    result = memo[id(self)] = type(self)(self.data.copy(), self.requires_grad)
+    result = memo[id(self)] = type(self)(self.array.copy(), self.requires_grad)
     if self.grad is not None and type(self) is Tensor:
         result.grad = deep(self.grad, memo)
     return result
@@ -87,10 +87,23 @@ def deep(self: Tensor, memo: dict[int, Any]) -> Tensor:
 @method("__reduce__")
 def reduced(self: Tensor) -> Any:
     """What a pickle holds: the values, the device, and whether a gradient is wanted."""
-    backend = backend_of(self.data)
+    backend = backend_of(self.array)
     device = None if backend.name == "cpu" else str(self.device)
-    return restored, (type(self), backend.get(self.data), self.requires_grad, device)
+    return restored, (type(self), backend.get(self.array), self.requires_grad, device)
 
 
 def restored(kind: type[Tensor], array: Any, requires_grad: bool, device: Any) -> Tensor:
     return kind(place(array, device), requires_grad)
+
+
+@method("__contains__")
+def contains(self: Tensor, value: Any) -> bool:
+    """Whether some value equals ``value``."""
+    return bool((self == value).any())
+
+
+@method("__format__")
+def formatted(self: Tensor, spec: str) -> str:
+    """One value as a number, ``f"{loss:.3f}"``; several as they print."""
+    number = self.ndim == 0 or (spec and self.numel() == 1)
+    return format(self.item(), spec) if number else repr(self)

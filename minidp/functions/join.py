@@ -40,7 +40,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if len({(*x.shape[:axis], -1, *x.shape[axis + 1 :]) for x in kept}) > 1:
         raise ShapeError(f"cat({shapes_text(tensors)}): all axes but {axis} must be equal")
     if len(kept) < len(tensors):  # what is left out has a say in the dtype
-        kept[0] = kept[0].type(result_type([x.data for x in tensors]))
+        kept[0] = kept[0].type(result_type([x.array for x in tensors]))
     return ops.concat(*kept, dim=axis)
 
 

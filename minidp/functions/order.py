@@ -267,7 +267,8 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
 @method()
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2 ... occurs, or the sums of the weights of those places."""
-    places = input.data
+    input._read()  # the largest decides on the shape
+    places = input.array
     if places.size and int(places.min()) < 0:
         raise ValueError(f"bincount: {int(places.min())} is negative; expected integers from 0")
     count = builtins.max(int(places.max()) + 1 if places.size else 0, minlength)

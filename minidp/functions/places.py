@@ -38,7 +38,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         elif not isinstance(each, bool):  # non_blocking
             device = each
     result = self if dtype is None else self.type(dtype)
-    if device is not None and place(result.data, device) is not result.data:
+    if device is not None and place(result.array, device) is not result.array:
         return ops.to_device(result, device=device, source=self.device)
     return clone(self) if kwargs.get("copy") and result is self else result
 
@@ -57,12 +57,24 @@ def numel(input: Tensor) -> int:
 @method()
 def stride(self: Tensor, dim: int | None = None) -> Any:
     """How many elements apart neighbours along an axis (or each axis) are in memory."""
-    steps = tuple(step // self.data.itemsize for step in self.data.strides)
+    steps = tuple(step // self.array.itemsize for step in self.array.strides)
     return steps if dim is None else steps[dim]
 
 
-Tensor.itemsize = property(lambda self: self.data.itemsize, doc="Bytes of one element.")  # type: ignore[attr-defined]
-Tensor.nbytes = property(lambda self: self.data.nbytes, doc="Bytes of all.")  # type: ignore[attr-defined]
+@method()
+def element_size(self: Tensor) -> int:
+    """Bytes of one element."""
+    return int(self.dtype.itemsize)
+
+
+@method()
+def is_contiguous(self: Tensor) -> bool:
+    """Whether the values lie in memory row by row, without gaps."""
+    return bool(self.array.flags["C_CONTIGUOUS"])
+
+
+Tensor.itemsize = property(lambda self: self.array.itemsize, doc="Bytes of one element.")  # type: ignore[attr-defined]
+Tensor.nbytes = property(lambda self: self.array.nbytes, doc="Bytes of all.")  # type: ignore[attr-defined]
 method("ndimension")(Tensor.dim)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from minidp.graph_tools.flops import flops
 from minidp.graph_tools.text import parts_of, title
-from minidp.tape import Line, Value
+from minidp.line import Line, Value
 
 if TYPE_CHECKING:
     from minidp.graph import Graph

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from minidp.tape import Line
+from minidp.line import Line
 
 if TYPE_CHECKING:
     from minidp.graph import Graph

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from minidp.tape import ARGUMENT, COMPUTED, Value
+from minidp.line import ARGUMENT, COMPUTED, Value
 
 if TYPE_CHECKING:
     from minidp.graph import Graph
@@ -33,7 +33,7 @@ def _kept(graph: Graph) -> Iterable[Value]:
     yield from graph.results
     for line in graph.lines:
         if line.node is not None:
-            yield from line.inputs
+            yield from line.values()
 
 
 def starts(graph: Graph) -> dict[Value, int]:

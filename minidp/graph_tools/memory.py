@@ -13,8 +13,8 @@ import numpy as np
 from minidp.graph_tools import lifetimes
 from minidp.graph_tools.profile import arrays
 from minidp.graph_tools.text import expression
+from minidp.line import Line
 from minidp.program import Program
-from minidp.tape import Line
 from minidp.types import Array
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from minidp.graph_tools.layout import Band, Spot, bands, spots
 from minidp.graph_tools.lifetimes import text
 from minidp.graph_tools.text import expression, name, parts_of
-from minidp.tape import ARGUMENT, COMPUTED, Line, Value
+from minidp.line import ARGUMENT, COMPUTED, Line, Value
 
 if TYPE_CHECKING:
     from minidp.graph import Graph

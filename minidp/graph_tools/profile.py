@@ -11,8 +11,8 @@ import numpy as np
 
 from minidp.backend import backend_of, get_backend
 from minidp.errors import GraphError
+from minidp.line import GRADIENT, STATE, Key, Line, Value
 from minidp.mode import quietly, switched
-from minidp.tape import GRADIENT, STATE, Key, Line, Value
 from minidp.tensor import Tensor
 from minidp.types import Array
 
@@ -34,7 +34,7 @@ def arrays(graph: Graph, arguments: Sequence[Any]) -> list[Array]:
     """The arrays to run the step with: those of ``arguments``, or made-up ones without any."""
     if not arguments:
         return [made_up(graph, value) for value in graph.arguments]
-    given = [each.data if isinstance(each, Tensor) else each for each in arguments]
+    given = [each.array if isinstance(each, Tensor) else each for each in arguments]
     expected = [(value.shape, value.dtype) for value in graph.arguments]
     found = [(np.shape(each), getattr(each, "dtype", None)) for each in given]
     if found != expected:
@@ -105,9 +105,10 @@ class Run:
             return given
         if given.kind == STATE:
             return given.array
-        if given.kind == GRADIENT:
-            assert given.node is not None and given.node.grad is not None
-            return given.node.grad.data
+        if given.kind == GRADIENT and given not in self.known:
+            grad = given.node.grad if given.node is not None else None
+            missing = np.zeros(given.shape, given.dtype)
+            self.known[given] = missing if grad is None else grad.array
         return self.known[given]
 
 
@@ -115,12 +116,12 @@ def _run(line: Line, given: list[Any], constants: dict[str, Any]) -> Any:
     if line.op is not None:
         return line.op.compute(given, constants)
     if line.node is not None:
-        line.node.grad = Tensor(given[0])
+        line.node.grad = None if given[0] is None else Tensor(given[0])
         return None
     assert line.call is not None
     pairs = zip(given, line.tensors, strict=True)
     result = line.call(*[Tensor(each) if tensor else each for each, tensor in pairs])
-    return result.data if isinstance(result, Tensor) else result
+    return result.array if isinstance(result, Tensor) else result
 
 
 def _wait(given: Sequence[Any]) -> None:

@@ -7,7 +7,7 @@ from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 from minidp.graph_tools import lifetimes
-from minidp.tape import Key, Line, Value
+from minidp.line import Key, Line, Value
 
 if TYPE_CHECKING:
     from minidp.graph import Graph

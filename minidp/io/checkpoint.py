@@ -81,7 +81,7 @@ def _umask() -> int:
 def _described(value: Any, name: str, tensors: dict[str, Array]) -> Any:
     """``value`` as JSON, its tensors moved to ``tensors`` under dotted names."""
     if isinstance(value, (Tensor, np.ndarray)):
-        array = value.data if isinstance(value, Tensor) else value
+        array = value.array if isinstance(value, Tensor) else value
         tensors[name] = np.ascontiguousarray(backend_of(array).get(array))
         return {"tensor": name, "shape": list(array.shape)}
     if isinstance(value, dict):

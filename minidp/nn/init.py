@@ -23,7 +23,7 @@ from minidp.types import float64
 
 
 def _fill(tensor: Tensor, values: Any) -> Tensor:
-    """Also takes an array, as in ``zeros_(layer.bias.data)``."""
+    """Also takes an array, as in ``zeros_(layer.bias.numpy())``."""
     with no_grad():
         return (tensor if isinstance(tensor, Tensor) else Tensor(tensor)).copy_(values)
 

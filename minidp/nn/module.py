@@ -47,6 +47,8 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         mode.modules.append(self)
+        if mode.watch is not None:
+            mode.watch.enters(self)
         try:
             if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks:
                 return hooks.call(self, args, kwargs)

@@ -121,9 +121,9 @@ def convert(tensor: Tensor, *args: Any, **kwargs: Any) -> None:
 
 def replace(tensor: Tensor, moved: Tensor) -> None:
     """Give a leaf another array, and its gradient the same device and dtype."""
-    if moved.data is tensor.data:
+    if moved.array is tensor.array:
         return
-    tensor.data = moved.data
+    tensor.array = moved.array
     tensor.version[0] += 1
     if tensor.node is not None:
         tensor.node.dtype = moved.dtype

@@ -23,6 +23,7 @@ from minidp.ops import (
     windows,
 )
 
-__all__ = ["arithmetic", "attention", "collective", "comparison", "conv", "dropout", "elementwise",
-           "embedding", "error_function", "exponential", "index", "layout", "linalg",
-           "normalize", "pool", "recurrent", "reduce", "softmax", "trigonometric", "windows"]  # fmt: skip
+__all__ = ["arithmetic", "attention", "collective", "comparison", "conv", "dropout",
+           "elementwise", "embedding", "error_function", "exponential", "index", "layout",
+           "linalg", "normalize", "pool", "recurrent", "reduce", "softmax", "trigonometric",
+           "windows"]  # fmt: skip

@@ -16,19 +16,20 @@ from minidp.tensor import Tensor
 from minidp.types import Array, Shape
 
 
-@op("... -> ...", x=lambda g, name: all_reduce(g, name=name + " backward"))
+@op("... -> ...", exchanges=True,
+    x=lambda g, name: all_reduce(g, name=name + " backward"))  # fmt: skip
 def all_reduce(xp: Any, x: Array, name: str) -> Array:
     """The sum of x over the replicas that have rows in this step; x itself without replicas."""
     return x if mode.replica is None else mode.replica.all_reduce(x, name)
 
 
-@op("n -> n", flat=lambda g, bucket: bucket.reduce(g))
+@op("n -> n", exchanges=True, flat=lambda g, bucket: bucket.reduce(g))
 def broadcast(xp: Any, flat: Array, bucket: Any) -> Array:
     """This replica's copy of a bucket; the cotangent starts its sum over replicas."""
     return bucket.hand_out(flat)
 
 
-@op("n -> *...", outputs="views", flat=lambda g, bucket: bucket.pack(g))
+@op("n -> *...", outputs="views", exchanges=True, flat=lambda g, bucket: bucket.pack(g))
 def unpack(xp: Any, flat: Array, bucket: Any) -> tuple[Array, ...]:
     """The parameters that lie in a bucket, as views; the cotangents are packed again."""
     views: tuple[Array, ...] = bucket.views(flat)

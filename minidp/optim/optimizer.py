@@ -96,8 +96,8 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    grad, arrays = p.grad.data.astype(p.dtype, copy=False), self._arrays(p, group)
-                    self.update(p.data, grad, arrays, group, self.steps_taken(p))
+                    grad, arrays = p.grad.array.astype(p.dtype, copy=False), self._arrays(p, group)
+                    self.update(p.array, grad, arrays, group, self.steps_taken(p))
                     p.changed()
                     self.advance(p, arrays)
 
@@ -108,7 +108,7 @@ class Optimizer:
             present = self.kept(parameter, name)
             if present is None:
                 present = full_like(parameter.detach(), value=0.0)
-            arrays[name] = present.to(parameter.device, parameter.dtype).data
+            arrays[name] = present.to(parameter.device, parameter.dtype).array
         return arrays
 
     def slots(self, group: Group) -> tuple[str, ...]:

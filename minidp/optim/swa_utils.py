@@ -9,6 +9,7 @@ from typing import Any
 
 from minidp.autograd import no_grad
 from minidp.create import tensor
+from minidp.mode import apart
 from minidp.nn.module import Module
 from minidp.optim.declared import refuse
 from minidp.optim.lr_scheduler.base import LRScheduler, Rates, per_group
@@ -74,6 +75,7 @@ class AveragedModel(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
 
+    @apart
     def update_parameters(self, model: Module) -> None:
         """Take one more model into the average; call it between steps."""
         first = int(self.n_averaged) == 0

@@ -38,9 +38,9 @@ class Bucket:
     def refresh(self) -> None:
         """Make every parameter a view of the master copy again, taking over its values."""
         for parameter, view in zip(self.parameters, self.master.views, strict=True):
-            if parameter.data is not view:
-                view[...] = moved(parameter.data, view)
-                parameter.data = view
+            if parameter.array is not view:
+                view[...] = moved(parameter.array, view)
+                parameter.array = view
         self.master.touch()
 
     def runs(self, kinds: Sequence[Any]) -> list[tuple[int, int, Any]]:

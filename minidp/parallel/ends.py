@@ -88,7 +88,7 @@ class BucketEnd:
         given = dict(zip(places, cotangents, strict=True))
         for i, view in enumerate(self.bucket.views(gradient)):
             g = given.get(i)
-            view[...] = 0 if g is None else g.data if isinstance(g, Tensor) else g
+            view[...] = 0 if g is None else g.array if isinstance(g, Tensor) else g
             self.reached[i] = 0.0 if g is None else 1.0
         self.gradient = gradient
         return gradient

@@ -97,7 +97,7 @@ class Memory:
                 slot = slots.get(name) or slots.setdefault(name, self._new_slot())
                 if self is master:
                     kept = [optimizer.state.get(p, {}).get(name) for p in parameters]
-                    slot.take_over([None if each is None else each.data for each in kept])
+                    slot.take_over([None if each is None else each.array for each in kept])
                 else:
                     slot.follow(masters[name])
             return slots

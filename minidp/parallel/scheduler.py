@@ -15,7 +15,7 @@ from weakref import proxy
 import numpy as np
 
 from minidp.autograd import no_grad
-from minidp.captured import Captured
+from minidp.captured import Captured, kind_of
 from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.mode import aside, told_as
@@ -95,7 +95,7 @@ class Scheduler:
         this: Any = proxy(self)  # itself would be a cycle
         step = partial(Scheduler._gradients, this)
         self.captured = [Captured(step, self.fuse) for _ in self.places]
-        self._replayed: dict[int, bool] = {}  # by rows: whether all replicas can replay the step
+        self._replayed: dict[Any, bool] = {}  # by kind of batch: whether all replicas can replay
 
     def _placed(self, replicas: int, weights: Sequence[Any]) -> list[Device]:
         """The device of each replica, as many to each device as its workload says."""
@@ -205,21 +205,23 @@ class Scheduler:
         for x, y, share in self._steps(world, feed):
             if share.total == 0:
                 raise ReplicaError("a batch without rows cannot be trained on; drop it")
-            loss = self._backward(world, x, y, share) if share.rows else 0.0
-            world.update(self.optimizer, [loss * share.fraction], self._accepted(world, share))
+            kind = kind_of(x, y) if self.capture else None
+            loss = self._backward(world, x, y, share, kind) if share.rows else 0.0
+            accepted = self._accepted(world, share, kind)
+            world.update(self.optimizer, [loss * share.fraction], accepted)
 
-    def _accepted(self, world: World, share: Share) -> Callable[[list[float]], None]:
+    def _accepted(self, world: World, share: Share, kind: Any) -> Callable[[list[float]], None]:
         """What else belongs to an accepted step: it is counted, and its replicas agree whether to
         replay the next one like it, all or none."""
 
         def count(totals: list[float]) -> None:
             self.progress.count(share.total, totals[0])
             steps = [self.captured[rank] for rank in world.active]
-            self._replayed[share.total] = all(step.replays for step in steps)
+            self._replayed[kind] = all(step.replays for step in steps)
 
         return count
 
-    def _backward(self, world: World, x: Any, y: Any, share: Share) -> float:
+    def _backward(self, world: World, x: Any, y: Any, share: Share, kind: Any) -> float:
         """The loss of this replica's rows; their gradients are on their way when it returns."""
         rows, targets = (to_device(cut(each, share), world.device) for each in (x, y))
         denominator = share_of(total_weight(self.loss, y), share)
@@ -231,7 +233,7 @@ class Scheduler:
         else:
             given = None
         step = self.captured[world.rank]
-        step.allowed = self._replayed.get(share.total, False)
+        step.allowed = self._replayed.get(kind, False)
         return float(step(rows, targets, given, share))
 
     def _gradients(self, rows: Any, targets: Any, denominator: Any, share: Share) -> Tensor:

@@ -86,7 +86,7 @@ def cut(batch: Any, share: Share) -> Any:
         return {name: cut(each, share) for name, each in batch.items()}
     if isinstance(batch, (tuple, list)):
         return _like(batch, [cut(each, share) for each in batch])
-    data = batch.data if isinstance(batch, Tensor) else batch
+    data = batch.array if isinstance(batch, Tensor) else batch
     if len(data) != share.total:
         raise ReplicaError(f"a batch of {share.total} rows holds an array of {len(data)} rows")
     return Tensor(data[share.start : share.stop])

@@ -56,7 +56,7 @@ def replay() -> dict[str, float]:
     """Microseconds of a captured step of one op, and of the op in NumPy: best of many."""
     x = dp.ones(32)
     step = dp.capture(lambda x: x * 2.0)
-    steps = {"one op captured": lambda: step(x), "one op in NumPy": lambda: x.data * 2.0}
+    steps = {"one op captured": lambda: step(x), "one op in NumPy": lambda: x.array * 2.0}
     seconds(steps["one op captured"])
     best = {name: min(seconds(each) for _ in range(50)) for name, each in steps.items()}
     return {name: round(taken * 1e6, 2) for name, taken in best.items()}

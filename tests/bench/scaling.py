@@ -19,11 +19,12 @@ from minidp import nn
 from minidp.examples.mnist import MODELS, make_optimizer
 
 
-def trainer(model: str, replicas: int) -> dp.Scheduler:
+def trainer(model: str, replicas: int, capture: bool) -> dp.Scheduler:
     dp.manual_seed(0)
     network = MODELS[model]()
     optimizer = make_optimizer("sgd", network, 0.01)
-    return dp.Scheduler(network, nn.CrossEntropyLoss(), optimizer, devices=replicas)
+    return dp.Scheduler(network, nn.CrossEntropyLoss(), optimizer, devices=replicas,
+                        capture=capture)  # fmt: skip
 
 
 def rows_per_second(train: dp.Scheduler, batches: list[Any]) -> float:
@@ -38,10 +39,11 @@ def main() -> None:
     options.add_argument("--model", choices=MODELS, default="cnn")
     options.add_argument("--batch", type=int, default=256)
     options.add_argument("--replicas", type=int, default=2)
+    options.add_argument("--capture", action="store_true")
     options.add_argument("--steps", type=int, default=12)
     options.add_argument("--rounds", type=int, default=7)
     given = options.parse_args()
-    one, many = trainer(given.model, 1), trainer(given.model, given.replicas)
+    one, many = (trainer(given.model, k, given.capture) for k in (1, given.replicas))
     size = (given.batch, 1, 28, 28)
     batches = [(dp.randn(*size), dp.randint(0, 10, (given.batch,))) for _ in range(given.steps)]
     for train in (one, many):
@@ -50,7 +52,8 @@ def main() -> None:
              for _ in range(given.rounds)]  # fmt: skip
     ratios = [after / before for before, after in pairs]
     print(json.dumps({
-        "model": given.model, "batch": given.batch, "replicas": given.replicas,
+        "model": given.model, "capture": given.capture,
+        "batch": given.batch, "replicas": given.replicas,
         "rows_per_second_1": round(statistics.median(p[0] for p in pairs), 1),
         "rows_per_second_k": round(statistics.median(p[1] for p in pairs), 1),
         "ratio": round(statistics.median(ratios), 3),

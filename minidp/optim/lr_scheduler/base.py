@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from minidp.mode import apart
 from minidp.optim.declared import refuse
 from minidp.optim.optimizer import Optimizer
 from minidp.tensor import Tensor
@@ -48,11 +49,12 @@ class LRScheduler:
         """The rates that the last step set."""
         return self._last_lr
 
+    @apart
     def step(self, epoch: Any = None) -> None:
         """Set the rates of the next step; call it after ``optimizer.step()``."""
         if self._step_count == 1 and not self.optimizer.stepped:
             warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`: the "
-                          "first value of the schedule is skipped", stacklevel=2)  # fmt: skip
+                          "first value of the schedule is skipped", stacklevel=3)  # fmt: skip
         self._step_count += 1
         self._update_lr(epoch)
 

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from minidp.mode import apart
 from minidp.optim.declared import refuse
 from minidp.optim.lr_scheduler.base import LRScheduler, per_group
 from minidp.optim.optimizer import Optimizer
@@ -43,6 +44,7 @@ class ChainedScheduler(Combined):
         self._take(optimizer or schedulers[0].optimizer, schedulers)
         self._last_lr = self._rates()
 
+    @apart
     def step(self, epoch: Any = None) -> None:
         for each in self._schedulers:
             each.step()
@@ -65,6 +67,7 @@ class SequentialLR(Combined):
         self._schedulers[bisect_right(milestones, 0)]._initial_step()
         self._last_lr = self._rates()
 
+    @apart
     def step(self, epoch: Any = None) -> None:
         self.last_epoch += 1
         i = bisect_right(self._milestones, self.last_epoch)
@@ -95,7 +98,8 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
         self._last_lr = self._rates()
 
-    def step(self, metrics: Any, epoch: Any = None) -> None:  # type: ignore[override]
+    @apart
+    def step(self, metrics: Any, epoch: Any = None) -> None:
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         better = self._better(float(metrics))
         self.best = float(metrics) if better else self.best

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from minidp.mode import apart
 from minidp.optim.declared import refuse
 from minidp.optim.lr_scheduler.base import LRScheduler, Rates, per_group
 from minidp.optim.optimizer import Optimizer
@@ -59,6 +60,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def get_lr(self) -> Rates:
         return [cosine(lr, self.eta_min, self.T_cur / self.T_i) for lr in self.base_lrs]
 
+    @apart
     def step(self, epoch: Any = None) -> None:
         refuse((epoch or 0) < 0, f"Expected non-negative epoch, but got {epoch}")
         if epoch is None and self.last_epoch >= 0:
