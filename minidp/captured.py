@@ -47,7 +47,7 @@ class Known:
             self.program = Program(fused(graph) if fuse else graph)
 
 
-class Plan:
+class Recordings:
     """What is known of a step for one kind of arguments."""
 
     def __init__(self, fuse: bool) -> None:
@@ -102,8 +102,8 @@ class Captured:
 
     def __init__(self, function: Callable[..., Any], fuse: bool = False) -> None:
         self.function, self.fuse = function, fuse
-        self._plans: dict[Any, Plan] = {}
-        self._latest: tuple[Any, Plan] = None, Plan(fuse)
+        self._plans: dict[Any, Recordings] = {}
+        self._latest: tuple[Any, Recordings] = None, Recordings(fuse)
         self.last = self._latest[1]
         """What is known for the kind of arguments that was given last."""
         self.allowed = True
@@ -153,10 +153,10 @@ class Captured:
     def __setstate__(self, state: dict[str, Any]) -> None:
         Captured.__init__(self, **state)
 
-    def _plan(self, key: Any) -> Plan:
+    def _plan(self, key: Any) -> Recordings:
         try:
             hash(key)
-            found = self._plans.pop(key, None) or Plan(self.fuse)
+            found = self._plans.pop(key, None) or Recordings(self.fuse)
         except TypeError as error:
             raise TypeError(
                 f"{error}: the arguments of a captured step are Tensors, arrays and constants that "
@@ -167,7 +167,7 @@ class Captured:
             self._plans.pop(next(iter(self._plans)), None)
         return found
 
-    def _record(self, plan: Plan, form: Any, tensors: list[Tensor]) -> Any:
+    def _record(self, plan: Recordings, form: Any, tensors: list[Tensor]) -> Any:
         views: dict[int, Tensor] = {}
         given = [views.setdefault(id(x.array), _stand_in(x)) for x in tensors]
         apart = [y.node for x, y in zip(tensors, given, strict=True) if x.node is not y.node]

@@ -30,6 +30,7 @@ class Program:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._names: dict[str, Any] = {}
+        self._known: dict[tuple[str, int], str] = {}
         text = [f"def step({', '.join(map(self._name, graph.arguments))}):"]
         self._places: list[Line | None] = [None]
         self._copied = dict.fromkeys(graph.copied())
@@ -122,8 +123,9 @@ class Program:
         return self._global("s", self._constants.get(value, value.array))
 
     def _global(self, letter: str, thing: Any) -> str:
-        known = next((n for n, t in self._names.items() if t is thing and n[0] == letter), None)
-        name = known or f"{letter}{len(self._names)}"
+        """The name of a thing that the program uses, the same each time."""
+        key = letter, id(thing)  # self._names keeps the thing alive
+        name = self._known.setdefault(key, f"{letter}{len(self._known)}")
         self._names[name] = thing
         return name
 
