@@ -7,10 +7,10 @@ image. Images are channels last; `sizes`, frame, packed matrix and col come from
 """
 
 from ._blas import add_product
-from ._jit import compiled, copy
+from ._jit import compiled, copy, part
 
 
-@compiled
+@part
 def pack(w, matrix):
     """Weights (k, c/groups, i, j) as a matrix (k/groups, i * j * c/groups) per group."""
     groups, filters, _ = matrix.shape
@@ -22,7 +22,7 @@ def pack(w, matrix):
                 row[tap * size + c] = w[k, c, tap // kw, tap % kw]
 
 
-@compiled
+@part
 def unpack(matrix, w):
     """The inverse of `pack`, from one matrix (i * j * c/groups, k/groups) per group."""
     groups, _, filters = matrix.shape
@@ -33,7 +33,7 @@ def unpack(matrix, w):
                 w[k, c, tap // kw, tap % kw] = matrix[k // filters, tap * size + c, k % filters]
 
 
-@compiled
+@part
 def clear(matrix):
     """Set a matrix to zero."""
     for i in range(matrix.shape[0]):
@@ -42,7 +42,7 @@ def clear(matrix):
             row[j] = 0
 
 
-@compiled
+@part
 def framed(lines, frame, top, left):
     """`lines` (h, w * c), within a frame that has them from (top, left) on if it is larger."""
     if frame.shape == lines.shape:
@@ -52,7 +52,7 @@ def framed(lines, frame, top, left):
     return frame
 
 
-@compiled
+@part
 def gather(frame, col, at, first, last, c, sizes):
     """The windows of output rows first..last into `col`, from its pixel `at` on."""
     (_, p), (kh, kw), (sh, sw), _, (dh, dw), _, (groups, by_tap) = sizes
@@ -79,7 +79,7 @@ def gather(frame, col, at, first, last, c, sizes):
                     copy(line[offset : offset + run], row[place : place + run])
 
 
-@compiled
+@part
 def add_windows(col, frame, first, last, c, sizes):
     """Add the rows of `col` (groups, pixels, taps) to their windows, the adjoint of `gather`."""
     (_, p), (kh, kw), (sh, sw), _, (dh, dw), _, (groups, _) = sizes
@@ -153,7 +153,7 @@ def correlate(blas, g, x, dw, frame, total, col, sizes):
     clear(frame)
     for block in range(0, count, images):
         for first in range(0, o, rows):
-            last, pixels = min(o, first + rows), 0
+            last, pixels = min(o, first + rows), min(0, block)  # see `convolve`: no literal 0
             for image in range(block, min(count, block + images)):
                 source = framed(x[image], frame, ph, pw * c)
                 gather(source, col, pixels, first, last, c, sizes)

@@ -5,8 +5,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
+OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
-def compiled(function):
+
+def compiled(function, **options):
     """Compile `function` with Numba when it is first called with new argument types.
 
     Machine code is kept in `__pycache__` beside the source, else in the user's cache folder; where
@@ -15,9 +17,14 @@ def compiled(function):
     in one file, because a cached caller is not renewed when a callee in another file changes.
     """
     try:
-        return numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+        return numba.njit(**OPTIONS, **options, cache=True)(function)
     except RuntimeError:  # no folder for the cache
-        return numba.njit(nogil=True, error_model="numpy")(function)
+        return numba.njit(**OPTIONS, **options)(function)
+
+
+def part(function):
+    """Compile `function` for other compiled ones, which alone may call it: a little sooner."""
+    return compiled(function, no_cpython_wrapper=True)
 
 
 def copy(source, target):

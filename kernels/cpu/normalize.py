@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ._jit import compiled
+from ._jit import compiled, part
 from ._layout import channels_first, ready, served
 
 
@@ -77,7 +77,7 @@ def _standardize(x, y, eps, center):
             y[i, k] *= r
 
 
-@compiled
+@part
 def _row(x, y, eps, center):
     """Writes x less its mean to y, and gives 1 / sqrt(var + eps)."""
     count = x.shape[0]
@@ -99,7 +99,7 @@ def _standardize_input(g, x, dx, eps, center):
             out[k] = (cotangent[k] - mean - out[k] * along) * r
 
 
-@compiled
+@part
 def _sum(x):
     """The sum in float64, of four lanes: one waits for each addition."""
     a = b = c = d = 0.0
@@ -111,7 +111,7 @@ def _sum(x):
     return (a + b) + (c + d)
 
 
-@compiled
+@part
 def _dot(x, y):
     """The sum of products in float64, of four lanes."""
     a = b = c = d = 0.0

@@ -7,7 +7,7 @@ nothing.
 
 import numpy as np
 
-from ._jit import compiled
+from ._jit import compiled, part
 from ._layout import channels_first, channels_last, served
 
 
@@ -48,14 +48,14 @@ def _max(x, y, index, kh, kw, sh, sw, ph, pw, dh, dw):
             _max_window(x[n], best, chosen, top, left, kh, kw, dh, dw)
 
 
-@compiled
+@part
 def _holds(image, top, left, down, right):
     """Whether both corners of a window lie in the image."""
     is_high = top >= 0 and top + down < image.shape[0]
     return is_high and left >= 0 and left + right < image.shape[1]
 
 
-@compiled
+@part
 def _max_of_four(a, b, c, d, best, chosen):
     """A later value wins if it is larger, or NaN."""
     for k in range(best.shape[0]):
@@ -68,7 +68,7 @@ def _max_of_four(a, b, c, d, best, chosen):
         best[k], chosen[k] = others[2] if wins else value, np.uint8(3) if wins else tap
 
 
-@compiled
+@part
 def _max_window(image, best, chosen, top, left, kh, kw, dh, dw):
     best[:] = -np.inf
     chosen[:] = 0
@@ -82,7 +82,7 @@ def _max_window(image, best, chosen, top, left, kh, kw, dh, dw):
                 found = True
 
 
-@compiled
+@part
 def _keep_larger(values, best, chosen, tap, is_first):
     for k in range(values.shape[0]):
         value, old, place = values[k], best[k], chosen[k]
@@ -120,7 +120,7 @@ def _place_chosen(g, index, dx, kh, kw):
             _place(g[n, i, j], index[n, i, j], target, index.dtype.type(tap))
 
 
-@compiled
+@part
 def _place(values, chosen, target, tap):
     for k in range(values.shape[0]):
         target[k] = values[k] & -values.dtype.type(chosen[k] == tap)  # a mask: no guessed branch
@@ -182,7 +182,7 @@ def avg_pool2d(x, *, kernel, stride, padding, size, count_include_pad):
     return channels_first(y)
 
 
-@compiled
+@part
 def _span(start, length, size, pad):
     """A window along one axis: first place, last + 1, and its length in the padded image."""
     return max(start, 0), min(start + length, size), min(start + length, size + pad) - start

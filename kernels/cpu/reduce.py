@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ._jit import compiled
+from ._jit import compiled, part
 from ._layout import dense_order, flat, served
 
 LANES = 128  # values summed side by side, so that short rows are added several at a time
@@ -40,7 +40,7 @@ def _sum_rows(x, y, total, part):
         _add(total[start : start + length], y)
 
 
-@compiled
+@part
 def _add(values, sums):
     sums = sums[: values.shape[0]]
     for k in range(sums.shape[0]):
