@@ -31,7 +31,16 @@ from minidp.io.checkpoint import load, save
 from minidp.mode import get_default_dtype, set_default_dtype
 from minidp.op import op
 from minidp.parameter import Buffer, Parameter
-from minidp.random import Generator, default_generator, manual_seed
+from minidp.printing import set_printoptions
+from minidp.random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    set_rng_state,
+    use_deterministic_algorithms,
+)
 from minidp.tensor import Tensor
 from minidp.types import bool_ as bool
 from minidp.types import float16, float32, float64, int8, int16, int32, int64, uint8
@@ -43,13 +52,13 @@ from minidp.types import int32 as int
 from minidp.types import int64 as long
 
 if TYPE_CHECKING:
-    from minidp import cuda, data, linalg, nn, optim
+    from minidp import backends, cuda, data, linalg, nn, optim, utils
     from minidp.captured import capture as capture
     from minidp.parallel.launch import launch as launch
     from minidp.parallel.replica import World
     from minidp.parallel.scheduler import Scheduler
 
-LATER = {"cuda": "", "data": "", "linalg": "", "nn": "", "optim": "",
+LATER = {"backends": "", "cuda": "", "data": "", "linalg": "", "nn": "", "optim": "", "utils": "",
          "Scheduler": "parallel", "World": "parallel", "capture": "captured",
          "launch": "parallel"}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""
@@ -63,14 +72,18 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+Size: type[tuple[Any, ...]] = tuple
+"""What shapes are."""
+
 __version__ = "0.1.0"
 
 __all__ = [
     *create.__all__, *draw.__all__, *functions.__all__,
     "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "bool",
     "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
-    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype", "grad",
-    "inference_mode", "int16", "int32", "int64", "int8", "is_grad_enabled", "launch", "linalg",
-    "load", "long", "manual_seed", "mode", "nn", "no_grad", "op", "optim", "save",
-    "set_default_dtype", "set_grad_enabled", "uint8",
+    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype", "get_rng_state",
+    "grad", "inference_mode", "initial_seed", "int16", "int32", "int64", "int8",
+    "is_grad_enabled", "launch", "linalg", "load", "long", "manual_seed", "mode", "nn", "no_grad",
+    "op", "optim", "save", "set_default_dtype", "set_grad_enabled", "set_printoptions",
+    "set_rng_state", "uint8", "use_deterministic_algorithms",
 ]  # fmt: skip

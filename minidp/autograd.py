@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from minidp.anomaly import detect_anomaly as detect_anomaly
@@ -30,15 +29,16 @@ def backward(
         run([self], [_seed(self, gradient)], None, retain_graph, create_graph)
         return
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    for leaf, g in zip(inputs, grad(self, inputs, gradient, retain_graph, create_graph, True),
-                       strict=True):  # fmt: skip
+    for leaf, g in zip(inputs, grad(self, inputs, gradient, retain_graph, create_graph,
+                                    allow_unused=True), strict=True):  # fmt: skip
         if g is not None:
             leaf.grad = g if leaf.grad is None else leaf.grad + g
 
 
 def grad(
     outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
-    retain_graph: bool | None = None, create_graph: bool = False, allow_unused: bool = False,
+    retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
+    allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """The gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
 
@@ -90,9 +90,18 @@ def enable_grad(function: Callable[..., Any] | None = None) -> Any:
     return switched(grad=True) if function is None else switched(grad=True)(function)
 
 
-def set_grad_enabled(enabled: bool) -> AbstractContextManager[None]:
-    """Record or not, in this thread, for the length of a ``with`` block."""
-    return switched(grad=bool(enabled))
+class set_grad_enabled:
+    """Record or not, in this thread, from now on; as a ``with`` block, for its length."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._before = mode.grad
+        mode.grad = bool(enabled)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        mode.grad = self._before
 
 
 def is_grad_enabled() -> bool:
@@ -114,3 +123,8 @@ def _seed(output: Tensor, gradient: Any) -> Tensor:
     value = mode.replica.seed() if mode.replica is not None else 1.0
     result: Tensor = apply(OPS["full_like"], (output.detach(),), {"value": value})
     return result
+
+
+def Variable(data: Any, requires_grad: bool = False) -> Tensor:
+    """``data`` outside the graph, in the same memory: what tensors with gradients once were."""
+    return Tensor(data, requires_grad)

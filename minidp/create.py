@@ -19,8 +19,9 @@ from minidp.tensor import Tensor, method
 from minidp.types import Array, as_dtype, int64
 
 __all__ = [
-    "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy", "full",
-    "full_like", "linspace", "logspace", "ones", "ones_like", "tensor", "tril_indices",
+    "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
+    "LongTensor", "arange", "as_tensor", "asarray", "empty", "empty_like", "eye", "from_numpy",
+    "full", "full_like", "linspace", "logspace", "ones", "ones_like", "tensor", "tril_indices",
     "triu_indices", "zeros", "zeros_like",
 ]  # fmt: skip
 
@@ -186,6 +187,14 @@ def _new_full(self: Tensor, size: Any, fill_value: Any, **options: Any) -> Tenso
     return full(size, fill_value, **like(self, options))
 
 
+@method("new")
+def _new(self: Tensor, *given: Any) -> Tensor:
+    """``new(2, 3)`` or ``new(x.size())``: values that are not set, in this dtype and on this
+    device; of a list or an array its values."""
+    sizes = not given or isinstance(given[0], (int, tuple))
+    return _new_empty(self, *given or (0,)) if sizes else _new_tensor(self, *given)
+
+
 @method("new_tensor")
 def _new_tensor(self: Tensor, data: Any, **options: Any) -> Tensor:
     """A copy of ``data`` in this dtype and on this device."""
@@ -255,3 +264,20 @@ def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
 def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
     """The rows and the columns of the places on and above a diagonal."""
     return make(np.stack(np.triu_indices(row, offset, col)).astype(int64), **options)
+
+
+class OfKind:
+    """PyTorch's old constructors: ``FloatTensor(2, 3)`` is uninitialised, of a list or an array it
+    holds the values in the dtype of that name."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, *given: Any) -> Tensor:
+        sizes = not given or isinstance(given[0], int)
+        make_one = empty if sizes else tensor
+        return make_one(*given or (0,), dtype=self.dtype)
+
+
+BoolTensor, ByteTensor, DoubleTensor, FloatTensor, HalfTensor, IntTensor, LongTensor = map(
+    OfKind, ("bool", "uint8", "double", "float", "half", "int", "long"))  # fmt: skip

@@ -107,6 +107,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Maybe = None)
     return make(hits, input.dtype, input.device)
 
 
+@method()
 def multinomial(
     input: Tensor, num_samples: int, replacement: bool = False, *, generator: Maybe = None
 ) -> Tensor:

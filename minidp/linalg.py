@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minidp.create import eye
 from minidp.errors import LinAlgError, ShapeError
 from minidp.functions import layout, reduce
 from minidp.functions.arrange import diagonal as _diagonal
+from minidp.functions.arrange import tril, triu
 from minidp.functions.layout import axes_in_order, movedim, unsqueeze
 from minidp.functions.linalg import cross as _cross
 from minidp.functions.linalg import det, inverse, matmul, matrix_power, multi_dot, slogdet
@@ -23,7 +25,7 @@ from minidp.tensor import Tensor
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
     "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv",
-    "qr", "slogdet", "solve", "svd", "svdvals", "vector_norm",
+    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vector_norm",
 ]  # fmt: skip
 
 
@@ -80,6 +82,16 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     if B.ndim == 1 or B.shape == A.shape[:-1]:
         return ops.solve(A, unsqueeze(B, -1)).squeeze(-1)
     return ops.solve(A, B)
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """The matrix X with A X = B (X A = B unless ``left``), of A one triangle only; with
+    ``unitriangular`` its diagonal counts as ones."""
+    half = triu(A, int(unitriangular)) if upper else tril(A, -int(unitriangular))
+    half = half + eye(A.shape[-1], dtype=A.dtype, device=A.device) if unitriangular else half
+    return ops.solve(half, B) if left else ops.solve(half.mT, B.mT).mT
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:

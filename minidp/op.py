@@ -49,7 +49,7 @@ class Op:
         view: bool, writes: str, check: Check | None, exchanges: bool,
     ) -> None:  # fmt: skip
         self.body, self.name, self.__doc__ = body, body.__name__, body.__doc__
-        self.own = body.__module__.startswith("minidp.")  # then kernels of its name are meant
+        self.own = (body.__module__ or "").startswith("minidp.")  # then kernels are meant for it
         self.line = shapes.parse(line)
         self.view, self.writes, self.check = view, tuple(writes.split()), check
         self.exchanges = exchanges

@@ -19,8 +19,34 @@ from minidp.types import Array, bool_, int64
 if TYPE_CHECKING:
     from minidp.tensor import Tensor
 
-WIDTH, DIGITS, THRESHOLD, EDGE = 80, 4, 1000, 3
+WIDTH, DIGITS, THRESHOLD, EDGE = 80, 4, 1000.0, 3
 """Characters in a line, digits, how many values are shown in full, and else at each end."""
+POWERS: bool | None = None
+"""Whether values are shown in powers of ten; None: where they ask for it."""
+PROFILES = {"default": (80, 4, 1000.0, 3), "short": (80, 2, 1000.0, 2),
+            "full": (80, 4, float("inf"), 3)}  # fmt: skip
+
+
+def set_printoptions(
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
+    """How tensors are printed: digits, how many values in full, how many at each end otherwise,
+    characters in a line; a profile ("default", "short", "full") sets all four.
+
+    >>> dp.set_printoptions(precision=2)
+    >>> dp.tensor([0.12345])
+    tensor([0.12])
+    >>> dp.set_printoptions(profile="default")
+    """
+    global WIDTH, DIGITS, THRESHOLD, EDGE, POWERS
+    if profile is not None:
+        WIDTH, DIGITS, THRESHOLD, EDGE = PROFILES[profile]
+    WIDTH = WIDTH if linewidth is None else linewidth
+    DIGITS = DIGITS if precision is None else precision
+    THRESHOLD = THRESHOLD if threshold is None else threshold
+    EDGE = EDGE if edgeitems is None else edgeitems
+    POWERS = sci_mode
 
 
 def tensor_text(tensor: Tensor) -> str:
@@ -87,7 +113,7 @@ def _words(values: Array) -> tuple[Callable[[Any], str], int]:
     powers = known.size > 0 and bool(
         float(known.max()) / float(known.min()) > 1000 or known.max() > 1e8
         or (not whole and known.min() < 1e-4)
-    )  # fmt: skip
+    ) if POWERS is None else POWERS  # fmt: skip
     form = f".{DIGITS}e" if powers else ".0f" if whole else f".{DIGITS}f"
     point = "." if whole and not powers else ""
 

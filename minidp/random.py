@@ -82,6 +82,25 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)
 
 
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.seed
+
+
+def get_rng_state() -> dict[str, int]:
+    """Where the default generator is: what ``set_rng_state`` takes."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: dict[str, int]) -> None:
+    """Let the default generator go on from where ``get_rng_state`` was asked."""
+    default_generator.set_state(new_state)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Nothing to do: the same program on the same devices always gives the same numbers."""
+
+
 def words(xp: Any, key: Key, row: int, rows: int, count: int) -> Array:
     """uint32 words of shape (rows, count): element e of global row r is word e % 4 of the
     block with counter (e // 4, r, draw, step)."""

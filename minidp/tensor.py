@@ -25,7 +25,8 @@ from minidp.types import Array, DType, Shape, category
 class Tensor:
     """An array on some device, with the node that made it when a gradient may be asked for.
 
-    ``Tensor(array)`` wraps without a copy; ``minidp.tensor(values)`` copies.
+    ``Tensor(array)`` wraps without a copy; ``minidp.tensor(values)`` copies. A list's values get
+    the default dtype, and ``Tensor(2, 3)`` is uninitialised, as PyTorch's old constructor has it.
     """
 
     __slots__ = ("__weakref__", "array", "base", "node", "version")
@@ -34,9 +35,13 @@ class Tensor:
     version: list[int]
     base: Base | None
 
-    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+    def __init__(self, data: Any, requires_grad: bool = False, *sizes: int) -> None:
         if isinstance(data, Tensor):
             data = data.array
+        elif type(requires_grad) is int:
+            data, requires_grad = np.empty((data, requires_grad, *sizes), mode.default_dtype), False
+        elif isinstance(data, list):
+            data = as_array(data, mode.default_dtype)
         if isinstance(data, np.generic) or not hasattr(data, "strides"):
             data = as_array(data)
         self.array = data

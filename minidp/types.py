@@ -34,6 +34,7 @@ def as_dtype(dtype: Any) -> DType:
     """The NumPy dtype that ``dtype`` means; names are PyTorch's (``"float"`` is float32)."""
     if isinstance(dtype, str) and dtype in BY_NAME:
         return BY_NAME[dtype]
+    dtype = getattr(dtype, "dtype", dtype) if not isinstance(dtype, type) else dtype
     result: DType = np.dtype(dtype)
     return result
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = [
     ("types", "errors", "shapes", "naming"),
-    ("mode", "backend", "device", "watch"),
+    ("mode", "backend", "backends", "device", "watch"),
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
      "backward", "autograd", "create", "draw", "random", "printing", "line", "tape", "simplify",
      "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula", "fusion"),
@@ -19,7 +19,7 @@ LAYERS = [
     ("functions", "linalg"),
     ("functional",),
     ("nn", "optim", "data"),
-    ("parallel", "io"),
+    ("parallel", "io", "utils"),
     ("examples", "__main__", "testing"),
 ]  # fmt: skip
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -50,7 +50,7 @@ OWN = {
 
 PAGES = {
     "tensor": ("Tensor", "An array, and the node that remembers how it was made.", {
-        "": "=Tensor", "What modules hold": "parameter"}),
+        "": "=Tensor", "What modules hold": "parameter", "Printing": "printing"}),
     "creation": ("Making tensors", "All take ``dtype`` (by default float32, or what the values "
         "are), ``device`` (that of the running replica) and ``requires_grad``. Sizes may be given "
         "one by one, as a sequence, or as ``size``.", {
@@ -64,7 +64,8 @@ PAGES = {
         "Error function and gamma function": "ops.error_function",
         "Comparisons, rounding, choices": "ops.comparison functions.comparison"}),
     "reductions": ("Reductions", "Many values become one, along some axes.", {
-        "": "ops.reduce functions.reduce functions.summation ops.collective",
+        "": "ops.reduce functions.reduce functions.statistics functions.summation "
+            "ops.collective",
         "Order": "functions.order"}),
     "layout": ("Layout", "The same values in another shape, place or number.", {
         "Shape": "ops.layout functions.layout", "Places and numbers": "functions.arrange",

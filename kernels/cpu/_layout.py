@@ -14,6 +14,8 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 def served(*arrays):
     """Whether all arrays (the first, and others but None) are float32, or all float64."""
+    if not hasattr(arrays[0], "dtype"):  # a number
+        return False
     dtype = arrays[0].dtype
     return dtype in FLOATS and all(array is None or array.dtype == dtype for array in arrays)
 

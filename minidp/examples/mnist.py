@@ -57,7 +57,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--workload", type=cl.numbers, help="3,1: weights of the devices")
     options.add_argument("--replicas", type=cl.positive(int), help="if not as many as devices")
     options.add_argument("--kv-store", choices=["local", "device"], default="local")
-    options.add_argument("--epochs", type=cl.positive(int), help="default: 24,000 rows in all")
+    options.add_argument("--epochs", type=cl.positive(int),
+                         help="default: 24,000 rows in all, 30 epochs at most")  # fmt: skip
     options.add_argument("--batch-size", type=cl.positive(int), default=64)
     options.add_argument("--lr", type=cl.positive(float), help=f"times {DECAY} after each epoch")
     options.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
@@ -86,7 +87,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     digits, held_out = (mnist(split, options.data, dataset=options.dataset) for split in
                         ("train", "test"))  # fmt: skip
     rows = cl.first_rows(digits, options.rows)
-    options.epochs = options.epochs or max(1, round(24_000 / len(rows)))
+    options.epochs = options.epochs or min(max(1, round(24_000 / len(rows))), 30)
     loader = DataLoader(rows, options.batch_size, shuffle=True, seed=options.seed)
     tests = DataLoader(held_out, 250)
     history = resume(options.resume, options.model, model, optimizer, loader)

@@ -33,6 +33,7 @@ def cross_entropy(
     >>> F.cross_entropy(dp.tensor([[0.0, 0.0], [9.0, -9.0]]), dp.tensor([1, 0]))
     tensor(0.3466)
     """
+    target = target if isinstance(target, Tensor) else Tensor(target)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     check_weight("cross_entropy", weight, input)

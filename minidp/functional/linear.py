@@ -18,6 +18,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x W^T + b: x (..., c), weight (k, c), bias (k) -> (..., k)."""
     if input.ndim == 2:
         return linalg.linear(input, weight, bias)
+    if input.shape[-1:] != weight.shape[1:]:
+        raise ShapeError(
+            f"linear(input {input.shape}, weight {weight.shape}): the last axis of the input "
+            f"should be {weight.shape[-1]}; is nn.Flatten missing before it?"
+        )
     rows = input.reshape(math.prod(input.shape[:-1]), *input.shape[-1:])
     y = linalg.linear(rows, weight, bias)
     return y.reshape(*input.shape[:-1], y.shape[-1])

@@ -22,6 +22,7 @@ from minidp.functions import (
     places,
     reduce,
     search,
+    statistics,
     summation,
 )
 from minidp.functions.along import *
@@ -38,10 +39,12 @@ from minidp.functions.order import *
 from minidp.functions.places import *
 from minidp.functions.reduce import *
 from minidp.functions.search import *
+from minidp.functions.statistics import *
 from minidp.functions.summation import *
 
 __all__ = [
     *along.__all__, *arrange.__all__, *comparison.__all__, *derivatives.__all__, *distance.__all__,
     *elementwise.__all__, *interop.__all__, *join.__all__, *layout.__all__, *linalg.__all__,
-    *order.__all__, *places.__all__, *reduce.__all__, *search.__all__, *summation.__all__,
+    *order.__all__, *places.__all__, *reduce.__all__, *search.__all__, *statistics.__all__,
+    *summation.__all__,
 ]  # fmt: skip

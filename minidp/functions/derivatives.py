@@ -173,7 +173,8 @@ def _pull(
     pairs = [(y, u) for y, u in zip(ends, cotangents, strict=True) if y.requires_grad]
     found: Sequence[Tensor | None] = [None] * len(starts)
     if pairs:
-        found = grad([y for y, _ in pairs], starts, [u for _, u in pairs], True, create_graph, True)
+        found = grad([y for y, _ in pairs], starts, [u for _, u in pairs], True, create_graph,
+                     allow_unused=True)  # fmt: skip
     if strict and (len(pairs) < len(ends) or any(g is None for g in found)):
         raise GraphError(f"{name}: an output does not depend on an input (strict=True)")
     return [zeros_like(x) if g is None else g for x, g in zip(starts, found, strict=True)]

@@ -136,6 +136,24 @@ for _name, _sign in OPERATORS.items():
     method(f"__{_sign}__")(_in_place(_name))
 
 
+def _other_shape(name: str) -> Callable[..., Tensor]:
+    function = getattr(Tensor, name)
+
+    def change(self: Tensor, *axes: Any, **options: Any) -> Tensor:
+        if self.requires_grad or self.base is not None:
+            raise GraphError(f"{name}_: only a tensor outside the graph that is no view can change "
+                             f"its shape in place; write x = x.{name}(...)")  # fmt: skip
+        self.data = function(self, *axes, **options)
+        return self
+
+    change.__doc__ = f"``{name}`` in place."
+    return change
+
+
+for _name in ("squeeze", "swapaxes", "swapdims", "t", "transpose", "unsqueeze"):
+    method(f"{_name}_")(_other_shape(_name))
+
+
 @method("__array_ufunc__")
 def array_ufunc(self: Tensor, ufunc: Any, how: str, *inputs: Any, **options: Any) -> Any:
     """``array + tensor`` and NumPy's functions of a Tensor are ops; with ``out=`` an array, as in

@@ -15,9 +15,9 @@ from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cross", "det", "dot",
-    "ger", "inner", "inverse", "kron", "logdet", "matmul", "matrix_power", "mm", "mv", "outer",
-    "slogdet", "tensordot", "trace", "vdot",
+    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cholesky_solve", "cross",
+    "det", "dot", "ger", "inner", "inverse", "kron", "logdet", "matmul", "matrix_power", "mm", "mv",
+    "outer", "slogdet", "tensordot", "trace", "vdot",
 ]  # fmt: skip
 
 
@@ -31,6 +31,13 @@ def inverse(input: Tensor) -> Tensor:
 def det(input: Tensor) -> Tensor:
     """The determinants of square matrices."""
     return ops.det(input)
+
+
+@method()
+def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
+    """The X with L L^T X = input, where ``input2`` is L, or with ``upper`` L^T."""
+    lower = input2.mT if upper else input2
+    return ops.solve(lower.mT, ops.solve(lower, input))
 
 
 @method("matmul", "__matmul__")

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -22,18 +22,22 @@ from minidp.types import Array
 KEY = "minidp"
 
 
-def save(obj: Any, path: str | os.PathLike[str]) -> None:
-    """Write tensors, numbers, strings, lists and dicts of them, nested as one likes."""
+def save(obj: Any, f: str | os.PathLike[str] | BinaryIO) -> None:
+    """Write tensors, numbers, strings, lists and dicts of them, nested as one likes, into a file of
+    that name or into an open one."""
     from safetensors.numpy import save as to_bytes
 
     tensors: dict[str, Array] = {}
     tree = _described(obj, "", tensors)
     content = to_bytes(tensors, metadata={KEY: json.dumps(tree)})
-    write_whole(Path(path), content)
+    if isinstance(f, (str, os.PathLike)):
+        write_whole(Path(f), content)
+    else:
+        f.write(content)
 
 
 def load(
-    path: str | os.PathLike[str], map_location: Any = None, *, weights_only: bool = True
+    f: str | os.PathLike[str] | BinaryIO, map_location: Any = None, *, weights_only: bool = True
 ) -> Any:
     """What ``save`` wrote, in host memory; a CheckpointError when the file is missing or damaged.
 
@@ -42,14 +46,19 @@ def load(
     """
     from safetensors import SafetensorError, safe_open
 
+    if not isinstance(f, (str, os.PathLike)):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder, "checkpoint")
+            copy.write_bytes(f.read())
+            return load(copy)
     try:
-        with safe_open(os.fspath(path), framework="numpy") as file:
+        with safe_open(os.fspath(f), framework="numpy") as file:
             header = (file.metadata() or {}).get(KEY)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError as error:
-        raise CheckpointError(f"checkpoint {path}: there is no such file") from error
+        raise CheckpointError(f"checkpoint {f}: there is no such file") from error
     except (OSError, SafetensorError, ValueError) as error:
-        raise CheckpointError(f"checkpoint {path} is damaged or no checkpoint: {error}") from error
+        raise CheckpointError(f"checkpoint {f} is damaged or no checkpoint: {error}") from error
     if header is None:
         return {name: Tensor(array) for name, array in tensors.items()}
     return _rebuilt(json.loads(header), tensors)

@@ -61,4 +61,5 @@ def _watched(module: Module, hooks: list[Any], args: tuple[Any, ...], output: An
 
     for number, (side, place, tensor) in enumerate(found):
         tensor.register_hook(note(side, place, last=number == 0))
-    return ends if isinstance(output, tuple) else ends[0]
+    given = tuple(map(_passed, ends))  # hooks on these run before the module's
+    return given if isinstance(output, tuple) else given[0]

@@ -127,6 +127,9 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
+_calculate_fan_in_and_fan_out = fans  # PyTorch's name, which custom layers use
+
+
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor by which an activation shrinks the standard deviation, inverted."""
     plain = """linear sigmoid conv1d conv2d conv3d conv_transpose1d conv_transpose2d

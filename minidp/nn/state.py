@@ -29,6 +29,10 @@ class Keys(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __repr__(self) -> str:
+        lists = f"missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys}"
+        return f"_IncompatibleKeys({lists})" if any(self) else "<All keys matched successfully>"
+
 
 def check_kind(module: Module, name: str, value: Any, *registered: type) -> None:
     """Refuse to lose a parameter, module or buffer by giving its name to something else."""

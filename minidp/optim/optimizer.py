@@ -6,6 +6,7 @@ single parameter and a slice of a flat bucket that holds many: see ``minidp.para
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from inspect import Parameter
 from typing import Any, ClassVar
@@ -50,7 +51,7 @@ class Optimizer:
         refuse(isinstance(params, Tensor),
                f"params argument given to the optimizer should be {wrong}", TypeError)  # fmt: skip
         self.defaults = defaults
-        self.state: dict[Any, dict[str, Any]] = {}
+        self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
         given: list[Any] = list(params)
         refuse(not given, "optimizer got an empty parameter list")

@@ -55,6 +55,11 @@ class Scheduler:
         fuse: bool = False, warn_after: float = 10.0, deadline: float = 300.0,
     ) -> None:  # fmt: skip
         self.model, self.loss, self.optimizer = model, loss, optimizer
+        if isinstance(loss, type) or not callable(loss) or not hasattr(optimizer, "param_groups"):
+            raise ReplicaError(
+                f"Scheduler(model, {loss!r}, {type(optimizer).__name__}): expected a loss, such as "
+                "nn.CrossEntropyLoss(), and an optimizer, such as optim.SGD(model.parameters())"
+            )
         self.devices = check_devices(devices)
         self.store = check_store(store)
         if nan not in (None, "raise"):

@@ -1,0 +1,3 @@
+"""What PyTorch has under ``torch.utils``, by its paths."""
+
+from minidp.utils import checkpoint, data

@@ -1,0 +1,3 @@
+"""``minidp.checkpoint`` by PyTorch's path."""
+
+from minidp.functions import checkpoint as checkpoint
