@@ -39,6 +39,8 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -
     steps = dx if x is None else x.diff(dim=dim if x.ndim > 1 else -1)
     if isinstance(steps, Tensor) and steps.ndim == 1 and y.ndim > 1:
         steps = steps.reshape(-1, *(1,) * (y.ndim - 1 - axis_of("trapezoid", dim, y.ndim)))
+    if count == 0:
+        return sum(y.detach(), dim)
     pairs = y.narrow(dim, 0, count - 1) + y.narrow(dim, 1, count - 1)
     return sum(pairs * steps, dim) / 2
 
