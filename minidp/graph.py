@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minidp.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, source
+from minidp.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, agree, source
 from minidp.simplify import merged, needed
 from minidp.tape import Tape
 from minidp.tensor import Tensor
@@ -75,13 +75,15 @@ class Graph:
         Arrays from outside that are other objects must hold the same values: they are constants.
         """
         for mine, its in zip(self.lines, other.lines, strict=False):
-            if mine.op is not its.op or not _alike(mine.parts(), its.parts()):
+            if mine.op is not its.op or not agree(
+                mine.parts(), its.parts(), _alike
+            ):
                 return f"{mine} in one run, {its} in the next"
         if self.keys != other.keys:
             return f"{len(self.keys)} random draws in one run, {len(other.keys)} in the next"
         if len(self.lines) != len(other.lines):
             return f"{len(self.lines)} ops in one run, {len(other.lines)} in the next"
-        return None if _alike(self.results, other.results) else "other results"
+        return None if agree(self.results, other.results, _alike) else "other results"
 
     def __str__(self) -> str:
         from minidp.graph_tools import text
@@ -129,20 +131,12 @@ class Graph:
         return picture.svg(self)
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two parts of lines mean the same in both recordings."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, Value):
-        same = (a.kind, a.shape, a.dtype, a.node) == (b.kind, b.shape, b.dtype, b.node)
-        if a.kind in (ARGUMENT, COMPUTED):
-            return same and a.number == b.number
-        return same and (a.kind == GRADIENT or a.array is b.array or _same_constant(a, b))
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(_alike, a, b))
-    return a is b or bool(a == b) or bool(a != a and b != b)
+def _alike(a: Value, b: Value) -> bool:
+    """Whether two values mean the same in both recordings."""
+    same = (a.kind, a.shape, a.dtype, a.node) == (b.kind, b.shape, b.dtype, b.node)
+    if a.kind in (ARGUMENT, COMPUTED):
+        return same and a.number == b.number
+    return same and (a.kind == GRADIENT or a.array is b.array or _same_constant(a, b))
 
 
 def _same_constant(a: Value, b: Value) -> bool:

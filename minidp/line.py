@@ -12,6 +12,7 @@ import numpy as np
 from minidp.backend import backend_of
 from minidp.mode import mode
 from minidp.random import Draw, default_generator
+from minidp.types import exactly
 
 if TYPE_CHECKING:
     from minidp.node import Node
@@ -157,3 +158,16 @@ def source(draw: Draw) -> Source:
     """Where a replay gets the random key that a recording had from ``draw``."""
     ours = mode.replica is not None and draw.generator is mode.replica.generator
     return InReplica() if ours else draw.generator
+
+
+def agree(a: Any, b: Any, values: Callable[[Value, Value], bool]) -> bool:
+    """Whether two parts of lines are the same in type and value; Values as ``values`` says."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Value):
+        return values(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(agree(a[key], b[key], values) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(agree(x, y, values) for x, y in zip(a, b, strict=True))
+    return a is b or bool(exactly(a) == exactly(b))

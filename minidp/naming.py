@@ -12,6 +12,16 @@ ALSO = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction", "out": ""}
 """NumPy's names of arguments, and PyTorch's."""
 
 
+def translated(function: str, named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, by PyTorch's names; a TypeError where something is to be ``out``."""
+    if named.keys().isdisjoint(ALSO):
+        return named
+    if named.get("out") is not None:
+        raise TypeError(f"{function}: out= is not taken")
+    return {ALSO.get(name, name): value for name, value in named.items()
+            if name != "out" and (name != "dtype" or value is not None)}  # fmt: skip
+
+
 def numpy_names(function: F) -> F:
     """A function of ``dim``, so that it answers to ``axis`` and ``keepdims`` too, and to what
     NumPy's functions say when they call a method, as ``np.sum(x)`` does; others as they are."""
@@ -21,11 +31,6 @@ def numpy_names(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        if not named.keys().isdisjoint(ALSO):
-            if named.get("out") is not None:
-                raise TypeError(f"{function.__name__}: out= is not taken")
-            named = {ALSO.get(name, name): value for name, value in named.items()
-                     if name != "out" and (name != "dtype" or value is not None)}  # fmt: skip
-        return function(*args, **named)
+        return function(*args, **translated(function.__name__, named))
 
     return cast(F, call)

@@ -27,7 +27,7 @@ from minidp import shapes
 from minidp.backend import CPU, Backend, backend_of_first
 from minidp.errors import DTypeError, ShapeError
 from minidp.mode import mode, quiet
-from minidp.naming import ALSO
+from minidp.naming import translated
 from minidp.node import Node
 from minidp.promotion import promoted
 from minidp.record import Plan, apply, binary, unary
@@ -137,8 +137,7 @@ class Op:
         self, inputs: tuple[Any, ...], given: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Sort a call's arguments into arrays and constants, as Python would."""
-        if self.own and not ALSO.keys().isdisjoint(given):  # as numpy_names() does
-            given = {ALSO.get(name, name): value for name, value in given.items() if name != "out"}
+        given = translated(self.name, given) if self.own else given
         constants, count = {**self.defaults, **given}, len(self.arguments)
         surplus = not self.variadic and len(inputs) > count + len(self.constants)
         if not self.variadic and len(inputs) > count:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 
-from minidp.line import COMPUTED, Line, Value
+from minidp.line import COMPUTED, Line, Value, agree
+from minidp.types import exactly
 
 
 def needed(lines: Sequence[Line], results: Sequence[Value]) -> list[Line]:
@@ -46,8 +48,8 @@ def merged(lines: Sequence[Line], results: Sequence[Value]) -> tuple[list[Line],
             kept.append(line)
             known = known if line.call is None else {}
             continue
-        like = known.setdefault((line.op, *((type(x), x) for x in line.inputs)), [])
-        twin = next((each for each in like if _equal(each.constants, line.constants)), None)
+        like = known.setdefault((line.op, *map(exactly, line.inputs)), [])
+        twin = next((each for each in like if agree(each.constants, line.constants, is_)), None)
         if twin is None:
             like.append(line)
             kept.append(line)
@@ -74,14 +76,3 @@ def _with(given: Any, same: dict[Value, Value]) -> Any:
     if type(given) in (list, tuple):
         return type(given)(_with(each, same) for each in given)
     return given
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Whether two constants are the same in type and value; arrays by identity."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_equal(a[name], b[name]) for name in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(_equal, a, b))
-    return a is b or (not isinstance(a, Value) and bool(a == b))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.types import DType
+from minidp.types import DType, exactly
 
 Source = int | float
 """Where a number comes from: the step of that number, or itself."""
@@ -43,7 +43,7 @@ class Sheet:
 
     def step(self, leaf: str, *sources: Any) -> int:
         """The number of a step, which is a new one unless it was written down before."""
-        key = (leaf, *[(s, np.copysign(1, s)) if type(s) is float else s for s in sources])
+        key = (leaf, *map(exactly, sources))
         if key not in self._known:
             self._known[key] = len(self.steps)
             self.steps.append((leaf, *sources))

@@ -39,6 +39,11 @@ def as_dtype(dtype: Any) -> DType:
     return result
 
 
+def exactly(value: Any) -> Any:
+    """What tells values apart that Python holds equal, 1 and 1.0, 0.0 and -0.0; NaN equals NaN."""
+    return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
+
+
 def category(dtype: DType) -> int:
     """0 for bool, 1 for integers, 2 for floating point: a higher one wins a promotion."""
     return {"b": 0, "i": 1, "u": 1}.get(dtype.kind, 2)

@@ -282,6 +282,19 @@ def test_equal_lines_are_one_unless_something_changes_between():
             assert results[1] == results[0] / 4 == 3 / 4**5
 
 
+def test_signs_of_zero_are_kept_and_told_apart():
+    step = dp.capture(lambda x: (x * 0.0, x * -0.0), fuse=False)
+    for _ in range(3):
+        signs = [np.signbit(y.numpy()).tolist() for y in step(dp.ones(1))]
+    assert step.replays and signs == [[False], [True]]
+    factor = {"it": 0.0}
+    step = dp.capture(lambda x: x * factor["it"])
+    step(dp.ones(1))
+    factor["it"] = -0.0
+    step(dp.ones(1))
+    assert not step.replays and "mul(x0, -0.0)" in step.last.reason
+
+
 def test_a_captured_step_can_be_let_go(no_collector):
     x = dp.ones(3, requires_grad=True)
     step = dp.capture(lambda: (x * 2).sum().backward())

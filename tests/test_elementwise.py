@@ -270,3 +270,11 @@ def test_operators_with_numbers_on_either_side():
 def test_dtypes(call, dtype):
     i = dp.tensor([1, 2], dtype="int32")
     assert call(i, dp.tensor([True, False]), dp.tensor([0.5, 1], dtype="float16")).dtype == dtype
+
+
+def test_out_is_refused_and_not_ignored():
+    y = dp.zeros(2)
+    for call in (dp.exp, dp.sum, dp.relu):
+        with pytest.raises(TypeError, match="out= is not taken"):
+            call(dp.ones(2), out=y)
+    assert y.tolist() == [0.0, 0.0]

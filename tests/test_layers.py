@@ -162,6 +162,7 @@ def test_files_stay_short():
     assert not {name: n for name, n in long.items() if n > 300}
 
 
+# What the parts may have. That of optim is over the 800 that were planned for it.
 BUDGETS = {"ops": 2000, "functions": 2600, "functional": 2200, "nn": 2200, "optim": 1100}
 
 

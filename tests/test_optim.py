@@ -66,9 +66,11 @@ def step(optimizer, p, i):
 def test_four_steps_go_where_pytorchs_go(name, options, expected):
     p = leaf(5)
     memory, optimizer = p.array, getattr(optim, name)([p], lr=0.1, **options)
+    moments = [p.version[0]]
     for i in range(4):
         step(optimizer, p, i)
-    assert p.array is memory and p.version[0] > 0
+        moments.append(p.version[0])
+    assert p.array is memory and moments == sorted(set(moments))  # each step is a change
     np.testing.assert_allclose(p.array, expected, rtol=1e-9)
 
 
