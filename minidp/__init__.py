@@ -54,13 +54,14 @@ from minidp.types import int64 as long
 if TYPE_CHECKING:
     from minidp import backends, cuda, data, linalg, nn, optim, utils
     from minidp.captured import capture as capture
+    from minidp.parallel.batch import Batch, Whole
     from minidp.parallel.launch import launch as launch
     from minidp.parallel.replica import World
     from minidp.parallel.scheduler import Scheduler
 
 LATER = {"backends": "", "cuda": "", "data": "", "linalg": "", "nn": "", "optim": "", "utils": "",
-         "Scheduler": "parallel", "World": "parallel", "capture": "captured",
-         "launch": "parallel"}  # fmt: skip
+         "Batch": "parallel", "Scheduler": "parallel", "Whole": "parallel", "World": "parallel",
+         "capture": "captured", "launch": "parallel"}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""
 
 
@@ -79,8 +80,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     *create.__all__, *draw.__all__, *functions.__all__,
-    "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "bool",
-    "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
+    "Batch", "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "Whole", "World",
+    "bool", "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
     "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype", "get_rng_state",
     "grad", "inference_mode", "initial_seed", "int16", "int32", "int64", "int8",
     "is_grad_enabled", "launch", "linalg", "load", "long", "manual_seed", "mode", "nn", "no_grad",

@@ -43,6 +43,9 @@ class Replica(Protocol):
     def all_reduce(self, array: Any, name: str) -> Any:
         """The sum of ``array`` over the replicas that have rows in this step."""
 
+    def everywhere(self, here: Any, name: str) -> Any:
+        """The sum of the Tensor ``here`` over the rows of all replicas, and parts of the step."""
+
     def at_commit(self, action: Any) -> None:
         """Run ``action()`` once for all replicas, when the step is accepted."""
 

@@ -322,7 +322,7 @@ def test_training(name, replicas):
         for x, y in batches[3:]:
             train(x, y)
         ends.append((gradients, [p.detach().numpy().copy() for p in model.parameters()]))
-    assert any(isinstance(line, FusedLine) for line in train.captured[0].replayed.lines)
+    assert any(isinstance(line, FusedLine) for line in train.replays.captured[0].replayed.lines)
     for mine, its in zip(*[end[0] for end in ends], strict=True):
         assert np.linalg.norm(mine - its) <= 1e-6 * np.linalg.norm(its)
     for mine, its in zip(*[end[1] for end in ends], strict=True):

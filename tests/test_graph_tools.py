@@ -56,8 +56,8 @@ def of_scheduler(make, replicas=2, steps=3):
     x, y = batch()
     for _ in range(steps):
         train(x.numpy(), y.numpy())
-    assert train.captured[0].replays
-    return train.captured[0].graph
+    assert train.replays.captured[0].replays
+    return train.replays.captured[0].graph
 
 
 def of_step(make, steps=3):
@@ -205,7 +205,7 @@ def test_on_emulated_devices():
                          devices="emu:0-1", capture=True)  # fmt: skip
     for _ in range(3):
         train(np.ones((8, 4), np.float32), np.zeros(8, np.int64))
-    graph = train.captured[1].graph
+    graph = train.replays.captured[1].graph
     assert graph.profile(repeats=1).total.ms > 0
     assert graph.memory().peak is None and "on the CPU only" in str(graph.memory())
 
@@ -285,5 +285,5 @@ def test_launches_after_the_recording_go_on_as_without_it(capture, results={}): 
     rng = np.random.default_rng(0)
     data = [(rng.standard_normal((8, 6)).astype("float32"), rng.integers(0, 5, 8))] * 4
     results[capture] = [loss for _ in range(4) for loss in train.run(data)]
-    assert not capture or train.captured[0].replays
+    assert not capture or train.replays.captured[0].replays
     assert results[capture] == results[False]

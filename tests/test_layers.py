@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LAYERS = [
     ("types", "errors", "shapes", "naming"),
-    ("mode", "backend", "backends", "device", "watch"),
+    ("mode", "nested", "backend", "backends", "device", "watch"),
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
      "backward", "autograd", "create", "draw", "random", "printing", "line", "tape", "simplify",
      "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula", "fusion"),

@@ -38,8 +38,8 @@ ELSEWHERE = {
 """What PyTorch has under another module."""
 
 OWN = {
-    "minidp.Scheduler", "minidp.World", "minidp.capture", "minidp.device_list", "minidp.launch",
-    "minidp.op",
+    "minidp.Batch", "minidp.Scheduler", "minidp.Whole", "minidp.World", "minidp.capture",
+    "minidp.device_list", "minidp.launch", "minidp.op",
     "minidp.data.ImageDataset", "minidp.data.Transform", "minidp.data.fashion_mnist",
     "minidp.data.mnist", "minidp.data.read_idx", "minidp.data.write_idx",
     "minidp.nn.SinusoidalPositions", "minidp.nn.StateDictError", "minidp.nn.summary",
@@ -110,7 +110,8 @@ PAGES = {
         "": "optim.lr_scheduler:*"}),
     "data": ("Data", "Data sets, loaders, transforms, digits.", {"": "data:*"}),
     "parallel": ("Data parallelism", "One program on several devices.", {
-        "": "parallel.scheduler parallel.launch parallel.replica", "Devices": "device cuda:*"}),
+        "": "parallel.scheduler parallel.batch parallel.launch parallel.replica",
+        "Devices": "device cuda:*"}),
     "errors": ("Errors", "What is raised on purpose.", {"": "errors:*"}),
 }  # fmt: skip
 """Page: title, first sentence, sections with the places that they are filled from."""

@@ -36,6 +36,8 @@ class Sum(Work):
 
     numbers: Array
     """The sums of the numbers that rode along; there after ``slice`` or ``wait``."""
+    sharers: Sequence[int]
+    """The ranks whose results are one memory."""
 
     @abstractmethod
     def slice(self) -> Array:

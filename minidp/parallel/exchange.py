@@ -17,6 +17,7 @@ from typing import Any
 
 from minidp.errors import ReplicaError
 from minidp.parallel.communicator import Tag
+from minidp.parallel.events import Recording
 
 
 class Stopped(BaseException):
@@ -52,6 +53,9 @@ class Exchange:
         self.rounds: dict[Hashable, Round] = {}
         self.threads: dict[int, threading.Thread] = {}
         self.waiting: dict[int, tuple[Callable[[], bool], object, Callable[[], list[int]]]] = {}
+        self.recording: Recording | None = None
+        self.waited = [0.0] * size
+        """Seconds that each rank has waited for others."""
         self.gone: set[int] = set()
         self.steps: dict[int, int] = {}
         self.ended = [threading.Event() for _ in range(size)]
@@ -111,6 +115,7 @@ class Exchange:
         with self.condition:
             if until():
                 return
+        began = time.perf_counter_ns()
         self.end_turn(rank)
         try:
             with self.condition:
@@ -120,6 +125,10 @@ class Exchange:
             with self.condition:
                 self.waiting.pop(rank, None)
         self.take_turn(rank)
+        self.waited[rank] += (time.perf_counter_ns() - began) / 1e9
+        if self.recording is not None:
+            name = what.name if isinstance(what, Tag) else str(what)
+            self.recording.note(rank, self.steps.get(rank, 0), "wait", name, began)
 
     def _wait(
         self, rank: int, until: Callable[[], bool], what: object, missing: Callable[[], list[int]]

@@ -31,7 +31,7 @@ class HostSum(Sum):
 
     def __init__(self, communicator: HostCommunicator, key: Key, current: Round) -> None:
         self.communicator, self.key, self.round = communicator, key, current
-        self.reduced = False
+        self.sharers, self.reduced = current.members, False
 
     @property
     def ready(self) -> bool:

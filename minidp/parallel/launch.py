@@ -10,8 +10,9 @@ import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from fractions import Fraction
 from typing import Any
 
 from minidp.backend import get_backend
@@ -24,12 +25,17 @@ from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.host import HostCommunicator
 from minidp.parallel.nccl import NcclCommunicator
 from minidp.parallel.replica import World
+from minidp.parallel.split import counts
 from minidp.random import default_generator
 
 GRACE = 2.0
 """Seconds that replicas are given to notice a failure at their next wait."""
 
-STORES = ("local", "device")
+STORES = {
+    "local": "local", "local_update_cpu": "local", "local_allreduce_cpu": "local",
+    "device": "device", "local_allreduce_device": "device", "nccl": "device",
+}  # fmt: skip
+"""Names of stores, MXNet's among them."""
 
 
 def check_devices(devices: Any) -> list[Device]:
@@ -42,16 +48,28 @@ def check_devices(devices: Any) -> list[Device]:
 
 
 def check_store(store: str) -> str:
-    """The store's name; a ReplicaError for one that does not exist."""
+    """The store meant, ``local`` or ``device``; a ReplicaError for one that does not exist."""
     if store not in STORES:
-        later = " (several machines come in a later version)" if store.startswith("dist") else ""
-        raise ReplicaError(f"store {store!r} is unknown{later}; expected local or device")
-    return store
+        dist = str(store).startswith("dist")
+        later = " (several machines come in a later version)" if dist else ""
+        names = ", ".join(STORES)
+        raise ReplicaError(f"store {store!r} is unknown{later}; expected one of {names}")
+    return STORES[store]
 
 
 def assign(devices: list[Device], replicas: int) -> list[Device]:
     """The device of each replica: neighbouring replicas share one."""
     return [devices[rank * len(devices) // replicas] for rank in range(replicas)]
+
+
+def placed(devices: list[Device], replicas: int, weights: Sequence[Fraction]) -> list[Device]:
+    """The device of each replica, as many to each device as its workload says."""
+    if not isinstance(replicas, int) or replicas < 1:
+        raise ReplicaError(f"replicas={replicas!r}: expected a number of at least 1")
+    if len(set(weights)) == 1:
+        return assign(devices, replicas)
+    many = counts(replicas, weights)
+    return [device for device, n in zip(devices, many, strict=True) for _ in range(n)]
 
 
 def launch(
@@ -127,7 +145,6 @@ def _program(
             failed = False
             return result
         finally:
-            exchange.steps[rank] = world.step
             world.close(failed)
 
 

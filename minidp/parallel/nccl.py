@@ -52,7 +52,7 @@ class NcclSum(Sum):
     """A queued bucket, and the numbers that ride along through host memory."""
 
     def __init__(self, work: NcclWork, riding: Work) -> None:
-        self.work, self.riding = work, riding
+        self.work, self.riding, self.sharers = work, riding, (work.link.rank,)
 
     def slice(self) -> Array:
         return self.wait()

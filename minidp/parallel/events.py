@@ -1,0 +1,50 @@
+"""What replicas did, and when: the events that a timeline is drawn of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+
+class Event(NamedTuple):
+    """Something that a replica did from ``began`` to ``ended``, in ns of ``perf_counter_ns``.
+
+    ``kind``: ``load`` (the loader is asked), ``copy`` (rows go to the device), ``forward`` and
+    ``backward`` (``name`` is the module's path, "" the whole), ``ready`` (a moment: the gradient of
+    a bucket is whole), ``reduce`` (adding it), ``wait`` (for other replicas; ``name`` says what
+    for), ``update`` (the optimiser), ``commit``. ``size`` is in bytes.
+    """
+
+    replica: int
+    step: int
+    kind: str
+    name: str
+    began: int
+    ended: int
+    size: int = 0
+    detail: str = ""
+
+
+class Recording:
+    """The events of a run; ``replicas`` are the devices' names, ``meta`` says what ran."""
+
+    def __init__(self, replicas: Sequence[str] = (), **meta: Any) -> None:
+        self.events: list[Event] = []
+        self.replicas, self.meta = list(replicas), meta
+
+    def note(
+        self, replica: int, step: int, kind: str, name: str, began: int, size: int = 0
+    ) -> None:
+        """Something that began at ``began`` ends now. Threads may note at the same time."""
+        self.events.append(Event(replica, step, kind, name, began, perf_counter_ns(), size))
+
+    @contextmanager
+    def span(self, replica: int, step: int, kind: str, name: str, size: int = 0) -> Iterator[None]:
+        """A block that is one event."""
+        began = perf_counter_ns()
+        try:
+            yield
+        finally:
+            self.note(replica, step, kind, name, began, size)
