@@ -63,6 +63,8 @@ class Mode(threading.local):
     """What a mean over all replicas divides by, from its local weight, where that is known."""
     watch: Watch | None = None
     """Is told of every op that runs; see ``minidp.watch``."""
+    faults: tuple[Any, ...] = ()
+    """What is to go wrong on purpose; see ``dp.testing.inject``."""
 
     def __init__(self) -> None:
         self.modules: list[Any] = []
@@ -71,7 +73,7 @@ class Mode(threading.local):
 
     def handed_on(self) -> dict[str, Any]:
         """The modes that a replica's thread takes over from the thread that launches it."""
-        return {"grad": self.grad, "default_dtype": self.default_dtype}
+        return {"grad": self.grad, "default_dtype": self.default_dtype, "faults": self.faults}
 
 
 quiet: ContextVar[bool] = ContextVar("quiet", default=False)

@@ -1,4 +1,5 @@
-"""Checks of gradients against differences, for the engine's own tests and for a user's ops.
+"""Checks of gradients against differences, for the engine's own tests and for a user's ops; faults
+on purpose.
 
 A gradient is compared along random directions: for a random v and a random cotangent u,
 d/dt u . f(x + t v) at t = 0 must be v . (J^T u). One direction tests every entry at once.
@@ -6,13 +7,17 @@ d/dt u . f(x + t v) at t = 0 must be v . (J^T u). One direction tests every entr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from minidp.autograd import enable_grad, grad
 from minidp.errors import DTypeError, MinidpError
+from minidp.mode import mode, switched
+from minidp.parallel.faults import Fault
 from minidp.tensor import Tensor
 from minidp.types import Array, category
 
@@ -99,6 +104,32 @@ def _check(
                     f"{given[i].shape}, the gradient is {found:.10g} and the difference quotient "
                     f"{expected:.10g}; they differ by {abs(found - expected):.3g}"
                 )
+
+
+@contextmanager
+def inject(
+    kind: str, *, replica: int = 0, step: int = 1, at: str = "", bucket: int = 0,
+    seconds: float = 0.0, error: BaseException | None = None,
+) -> Iterator[None]:  # fmt: skip
+    """In this block a scheduler's step goes wrong: for tests, and to see what happens.
+
+    ``kind``: ``"raise"`` (an InjectedFault, or ``error``), ``"delay"`` by ``seconds``, ``"nan"`` in
+    a gradient, ``"drop"``: a bucket is never given. ``step`` is counted from 1 over the life of the
+    process, as error messages do. ``at``: ``"loader"``, ``"forward"``, ``"bucket"`` (when that
+    ``bucket`` is whole) or ``"update"``.
+
+    >>> from minidp.testing import inject
+    >>> model, steps = nn.Linear(2, 1), dp.random.default_generator.step
+    >>> train = dp.Scheduler(model, nn.MSELoss(), optim.SGD(model.parameters()), devices=2)
+    >>> with inject("delay", replica=1, step=steps + 1, at="forward", seconds=0.1):
+    ...     loss = train(dp.rand(4, 2), dp.rand(4, 1))
+    """
+    place = at or ("bucket" if kind in ("nan", "drop") else "forward")
+    fault = Fault(kind, replica, step, place, bucket, seconds, error)
+    with switched(faults=(*mode.faults, fault)):
+        yield
+    if not fault.happened:
+        warnings.warn(f"inject: no replica came by {fault}", stacklevel=3)
 
 
 def _wanted(x: Any) -> bool:

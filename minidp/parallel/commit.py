@@ -39,9 +39,8 @@ class Commit:
         """Let all look at the sums; what each replica finds is added in one exchange."""
         world = self.world
         found = [each.numbers(self.sums, world.rank, world.size) for each in inspections]
-        if not any(found):
-            return
-        totals = iter(agree(world.comm, [n for each in found for n in each], "inspections"))
+        flat = [number for each in found for number in each]
+        totals = iter(agree(world.comm, flat, "inspections") if flat else ())
         for inspection, numbers in zip(inspections, found, strict=True):
             inspection.decide([next(totals) for _ in numbers], self.sums, self.verdict)
 
@@ -64,9 +63,17 @@ class Commit:
         if not skip and world.exchange.once(optimizer, lambda: world.rank) == world.rank:
             for update, found in zip(updates, self.sums, strict=True):
                 update.advance(found)
+
+    def end(self, afterwards: Callable[[], None] | None) -> None:
+        """Wait until all have done their part; then one calls ``afterwards``, if there is such."""
+        world = self.world
         world.comm.barrier("end of step")
         for found in self.sums:
             found.end.release(found.reduced)
+        if afterwards is not None:
+            if world.rank == world.now.lead:
+                afterwards()
+            world.comm.barrier("after the step")
 
     def _scale(self) -> None:
         if self.verdict.scale != 1 and not self.verdict.skip:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minidp.types import Array, DType, Shape
+
+if TYPE_CHECKING:
+    from minidp.parallel.exchange import Exchange
 
 
 class Tag(NamedTuple):
@@ -53,6 +56,7 @@ class Communicator(ABC):
 
     rank: int
     size: int
+    exchange: Exchange
     step: int = 0
 
     @abstractmethod

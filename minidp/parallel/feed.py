@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from time import perf_counter_ns
 from typing import Any
 
 from minidp.parallel.exchange import Exchange
+from minidp.parallel.faults import meet
 
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
@@ -14,8 +16,11 @@ AHEAD = 4
 class Feed:
     """Hands every replica the same batches, without a hand-off to the caller's thread."""
 
-    def __init__(self, batches: Iterable[Any], size: int) -> None:
-        self.batches, self.size = iter(batches), size
+    def __init__(self, batches: Iterable[Any], size: int, step: int = 0) -> None:
+        """``step`` is the number of the last step that was made."""
+        self.batches, self.size, self.step = iter(batches), size, step
+        self.loaded = 0.0
+        """Seconds that replicas have waited for the loader."""
         self._items: dict[int, tuple[Any, int]] = {}
         self._fetched, self._ended = 0, False
         self._fetching: list[int] = []  # the rank that is asking the loader
@@ -41,7 +46,7 @@ class Feed:
                 if mine:
                     self._fetching = [rank]
             if mine:
-                self._fetch(exchange)
+                self._fetch(rank, exchange)
             else:
                 exchange.wait(rank, lambda: self._moved(index), f"batch {index} of the loader",
                               lambda: self._fetching)  # fmt: skip
@@ -53,14 +58,18 @@ class Feed:
         """Whether it is worth looking again."""
         return index in self._items or self._ended or self._room()
 
-    def _fetch(self, exchange: Exchange) -> None:
+    def _fetch(self, rank: int, exchange: Exchange) -> None:
+        began = perf_counter_ns()
         try:
+            meet(0, self.step + self._fetched + 1, "loader")
             batch = next(self.batches)
         except StopIteration:
             with exchange.condition:
                 self._fetching, self._ended = [], True
                 exchange.condition.notify_all()
             return
+        exchange.moment(rank, "load", "", 0, began)
+        self.loaded += (perf_counter_ns() - began) / 1e9
         with exchange.condition:
             self._items[self._fetched] = (batch, 0)
             self._fetched, self._fetching = self._fetched + 1, []

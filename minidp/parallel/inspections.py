@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -57,6 +59,33 @@ class Finite(Inspection):
             raise ReplicaError(f"the gradient of {suspect(sums)} is not finite (nan='raise')")
         if found[0]:
             verdict.skip = verdict.skip or f"the gradient of {suspect(sums)} is not finite"
+
+
+class Used(Inspection):
+    """Every parameter should be reached by backward: else a warning, once for each, or an error."""
+
+    def __init__(self, policy: str) -> None:
+        self.policy = policy
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
+        names = [name for each in sums if not all(each.used)
+                 for name, used in zip(each.bucket.names, each.used, strict=True) if not used]
+        if not names:
+            return
+        text = (
+            f"backward reached no replica's parameter(s) {', '.join(names)}: they stay as they are,"
+            " without decay or momentum"
+        )
+        if self.policy == "error":
+            raise ReplicaError(text + " (unused='error')")
+        with self._lock:
+            new = not self._told.issuperset(names)
+            self._told.update(names)
+        if new:
+            warnings.warn(text + "; freeze them with requires_grad_(False) if that is meant, or "
+                          "say unused='ignore'", stacklevel=2)  # fmt: skip
 
 
 class Scale(Inspection):

@@ -87,15 +87,16 @@ def launch(
     """
     places = check_devices(devices)
     places = places if replicas is None else assign(places, replicas)
-    return launch_on(program, places, args, check_store(store), watch, warn_after, deadline)
+    exchange = Exchange(len(places), warn_after, deadline)
+    return launch_on(program, places, args, check_store(store), watch, exchange)
 
 
 def launch_on(
     program: Callable[..., Any], places: list[Device], args: tuple[Any, ...], store: str,
-    watch: Callable[[], None] | None = None, warn_after: float = 10.0, deadline: float = 300.0,
+    watch: Callable[[], None] | None = None, exchange: Exchange | None = None,
 ) -> list[Any]:  # fmt: skip
     """``launch`` for replicas that already have their devices."""
-    exchange = Exchange(len(places), warn_after, deadline)
+    exchange = exchange or Exchange(len(places))
     results: list[Any] = [None] * len(places)
     modes, random = mode.handed_on(), default_generator.get_state()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minidp.errors import ReplicaError
-from minidp.parallel.inspections import ClipNorm, Finite, Inspection, Scale
+from minidp.parallel.inspections import ClipNorm, Finite, Inspection, Scale, Used
 
 FIRST_SCALE = 2.0**16
 
@@ -34,12 +34,16 @@ def check_trained(model: Any, groups: Sequence[Sequence[Any]]) -> None:
 
 
 def inspections(
-    nan: str | None, clip_norm: float | None, loss_scale: float | str | None
+    nan: str | None, clip_norm: float | None, loss_scale: float | str | None, unused: str
 ) -> list[Inspection]:
     """What is asked of the gradients of every step, in order."""
     result: list[Inspection] = []
     if nan not in (None, "raise", "skip"):
         raise ReplicaError(f"nan={nan!r}: expected None, 'raise' or 'skip'")
+    if unused not in ("warn", "error", "ignore"):
+        raise ReplicaError(f"unused={unused!r}: expected 'warn', 'error' or 'ignore'")
+    if unused != "ignore":
+        result.append(Used(unused))
     if loss_scale is not None:
         dynamic = loss_scale == "dynamic"
         factor = FIRST_SCALE if dynamic else positive("loss_scale", loss_scale, (int, float))

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from minidp.mode import mode
 from minidp.parallel.bucket import Bucket
 from minidp.parallel.communicator import Communicator, Sum, bounds
 from minidp.parallel.ends import BucketEnd
+from minidp.parallel.faults import DroppedSum, meet
 from minidp.types import Array
 
 
@@ -70,10 +72,15 @@ class Reduction:
             self._start()
 
     def _start(self, numbers: Sequence[float] = ()) -> None:
-        end = self.ends[len(self._works)]
+        index, comm = len(self._works), self.comm
+        end = self.ends[index]
+        if mode.faults and meet(comm.rank, comm.step, "bucket", index, end.gradient):
+            self._works.append(DroppedSum(comm.exchange, comm.rank, str(end)))
+            return
         self.check(end)
         riding = [*end.reached, *numbers]
-        self._works.append(self.comm.sum_bucket(end.gradient, str(end), riding))
+        comm.exchange.moment(comm.rank, "ready", str(end), end.bucket.master.data.nbytes)
+        self._works.append(comm.sum_bucket(end.gradient, str(end), riding))
 
     def finish(self, numbers: Sequence[float], whole: bool) -> list[BucketSum]:
         """Start what backward left open, and wait. The last sum carries the replica's ``numbers``.

@@ -225,11 +225,13 @@ class World:
     def update(
         self, optimizer: Any, numbers: Sequence[float] = (),
         accepted: Callable[[list[float], str], None] | None = None,
+        afterwards: Callable[[], None] | None = None,
     ) -> list[float]:  # fmt: skip
         """Finish the step: reduce, inspect, update this replica's slice, commit.
 
         Returns the sums over replicas of ``numbers``; one replica also calls ``accepted`` with
-        them, and with the reason if the step is skipped, as part of the step.
+        them, and with the reason if the step is skipped, as part of the step, and ``afterwards``
+        when the step has happened, before any replica begins the next.
         """
         owner, lead = groups_of(optimizer), self._lead(optimizer)
         updates = [BucketUpdate(optimizer, lead, end, owner) for end in self.ends]
@@ -241,6 +243,7 @@ class World:
             commit.totals = agree(self.comm, numbers, "loss")
         commit.inspect(self.inspections)
         commit.apply(optimizer, updates, accepted)
+        commit.end(afterwards)
         self.begin(self.step + (not self._shards), self.now.share, self.now.ranks)
         return commit.totals
 

@@ -7,8 +7,10 @@ of replicas it is equal to the last bit, on any number of devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,14 +20,20 @@ from minidp.errors import ReplicaError
 from minidp.parallel import options
 from minidp.parallel.batch import Batch
 from minidp.parallel.bucket import FIRST_KIB, LIMIT_KIB, Bucket, make_buckets
+from minidp.parallel.checks import check_copies, verify_step
 from minidp.parallel.ends import make_ends
 from minidp.parallel.evaluation import correct, evaluating
+from minidp.parallel.events import Recording
+from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
 from minidp.parallel.launch import check_devices, check_store, launch_on, placed
 from minidp.parallel.progress import Progress
 from minidp.parallel.replica import World
+from minidp.parallel.snapshot import fingerprint
 from minidp.parallel.split import check_workload
+from minidp.parallel.stats import Log, Stats
 from minidp.parallel.training import Evaluation, Gradients, Program, Replays, Training
+from minidp.random import default_generator
 from minidp.tensor import Tensor
 
 
@@ -42,6 +50,8 @@ class Scheduler:
     ``clip_norm`` scales gradients down to this norm; ``loss_scale`` multiplies the loss for
     float16 and divides the gradients again: a factor, or ``"dynamic"``.
 
+    ``unused`` says what happens when backward reaches a parameter in no replica: ``"warn"`` (once),
+    ``"error"`` or ``"ignore"``. ``verify=True`` compares the first step with one replica.
     ``bucket_kib`` are the sizes of the first bucket and of others. ``capture=True`` replays steps
     that repeat (see ``dp.capture``), with the same bytes; ``fuse=True`` also fuses their
     element-wise ops, which is faster and equal but for rounding. A replica that has waited
@@ -58,6 +68,7 @@ class Scheduler:
         workload: Sequence[float] | None = None, store: str = "local", *,
         replicas: int | None = None, accumulate: int = 1, nan: str | None = None,
         clip_norm: float | None = None, loss_scale: float | str | None = None,
+        unused: str = "warn", verify: bool = False,
         bucket_kib: tuple[float, float] = (FIRST_KIB, LIMIT_KIB), capture: bool = False,
         fuse: bool = False, warn_after: float = 10.0, deadline: float = 300.0,
     ) -> None:  # fmt: skip
@@ -65,10 +76,10 @@ class Scheduler:
         options.check_parts(model, loss, optimizer)
         self.devices = check_devices(devices)
         self.store = check_store(store)
-        self.inspections = options.inspections(nan, clip_norm, loss_scale)
+        self.inspections = options.inspections(nan, clip_norm, loss_scale, unused)
         self.accumulate = options.positive("accumulate", accumulate)
         self.bucket_kib = options.sizes(bucket_kib)
-        self.warn_after, self.deadline = warn_after, deadline
+        self.verify, self.warn_after, self.deadline = verify, warn_after, deadline
         self.capture, self.fuse = capture or fuse, fuse
         self.weights = check_workload(workload, len(self.devices))
         self.places = self.devices
@@ -80,6 +91,8 @@ class Scheduler:
         self._trained: list[Any] | None = None
         self._prepare()
         self.progress = Progress()
+        self.recording: Recording | None = None
+        self._stats: Stats | None = None
 
     def _prepare(self) -> None:
         """Take over what the caller changed since: values, and which parameters are trained."""
@@ -125,17 +138,20 @@ class Scheduler:
     def run(
         self, loader: Iterable[Any], epochs: int = 1, *, accumulate: int | None = None,
         watch: Callable[[Progress], None] | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_step: Callable[[Progress], None] | None = None,
+        on_epoch: Callable[[Progress], None] | None = None, log: str | Path | None = None,
     ) -> list[float]:  # fmt: skip
         """Train on every batch of ``loader``, ``epochs`` times; return each epoch's mean loss.
 
         Replicas run freely through an epoch, without a hand-off per step. ``watch`` is called
-        about ten times a second, ``on_epoch`` after each epoch, both in the caller's thread.
+        about ten times a second and ``on_epoch`` after each epoch, both in the caller's thread;
+        ``on_step`` after each step by one replica, while the others wait: it may move a schedule.
+        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second.
         """
         losses = []
         for epoch in range(epochs):
             self.progress = Progress(epoch=epoch)
-            self.run_batches(loader, watch, accumulate)
+            self.run_batches(loader, watch, accumulate, on_step, log)
             losses.append(self.progress.mean_loss)
             if on_epoch is not None:
                 on_epoch(self.progress)
@@ -143,16 +159,30 @@ class Scheduler:
 
     def run_batches(
         self, batches: Iterable[Any], watch: Callable[[Progress], None] | None = None,
-        accumulate: int | None = None,
+        accumulate: int | None = None, on_step: Callable[[Progress], None] | None = None,
+        log: str | Path | None = None,
     ) -> None:  # fmt: skip
         """One pass over ``batches``."""
         count = self.accumulate
         if accumulate is not None:
             count = options.positive("accumulate", accumulate)
         self._prepare()
+        after = None if on_step is None else partial(on_step, self.progress)
         program = Training(self.gradients, self.weights, self.optimizer, count, self.inspections,
-                           self.replays, self.progress)  # fmt: skip
-        self._launch(program, batches, watch)
+                           self.replays, self.progress, after)  # fmt: skip
+        self._launch(program, self._verified(batches), watch, log)
+
+    def _verified(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """The batches; the first of all is run by one replica too, and gradients are compared."""
+        if not self.verify:
+            return batches
+        given = iter(batches)
+        first = next(given, None)
+        if first is None:
+            return ()
+        self.verify = False  # once is enough
+        verify_step(self, first)
+        return given
 
     def evaluate(
         self, loader: Iterable[Any],
@@ -177,21 +207,62 @@ class Scheduler:
 
     def _launch(
         self, program: Program, batches: Iterable[Any],
-        watch: Callable[[Progress], None] | None = None,
+        watch: Callable[[Progress], None] | None = None, log: str | Path | None = None,
     ) -> list[Any]:  # fmt: skip
-        feed = Feed(batches, len(self.places))
-        poll = None if watch is None else lambda: watch(self.progress)
+        feed = Feed(batches, len(self.places), default_generator.step)
+        exchange = Exchange(len(self.places), self.warn_after, self.deadline)
+        exchange.recording = self.recording
+        size = sum(bucket.master.data.nbytes for bucket in self.buckets)
+        self._stats = Stats(exchange, feed, self.progress, size)
+        lines = None if log is None else Log(log, lambda: self.progress, self.stats)
+
+        def poll() -> None:
+            if watch is not None:
+                watch(self.progress)
+            if lines is not None:
+                lines.poll()
+
         try:
             return launch_on(partial(self._run, program), self.places, (feed,), self.store, poll,
-                             self.warn_after, self.deadline)  # fmt: skip
+                             exchange)  # fmt: skip
         except BaseException:
             # a replica inside a long kernel may still write to the ends it was given
             self._make_ends()
             raise
+        finally:
+            self._stats.stop()
+            if lines is not None:
+                lines.write()
 
     def _run(self, program: Program, world: World, feed: Feed) -> Any:
         world.adopt(self.ends[world.rank], world.step)
         return program(world, feed)
+
+    def stats(self) -> dict[str, Any]:
+        """What the last pass has cost, or the running one so far: see ``minidp.parallel.stats``."""
+        return self._stats.report() if self._stats is not None else {}
+
+    @contextmanager
+    def record(self) -> Iterator[Recording]:
+        """Record what replicas do in this block, for a timeline.
+
+        Module by module, unless steps are captured. Recorded steps take a little longer.
+        """
+        meta = {"model": type(self.model).__name__, "store": self.store}
+        self.recording = Recording([str(place) for place in self.places], **meta)
+        try:
+            yield self.recording
+        finally:
+            self.recording = None
+
+    def check_replicas(self) -> None:
+        """A ReplicaError that names the first parameter in which two replicas differ, as the last
+        step left them: with store ``device`` each device has a copy of its own."""
+        check_copies(self.buckets, self.ends)
+
+    def fingerprint(self) -> str:
+        """A hash of all parameters and buffers: equal ones are equal to the last bit."""
+        return fingerprint(self.model, self.optimizer)
 
 
 def _same(these: list[Any], those: list[Any]) -> bool:

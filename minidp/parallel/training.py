@@ -13,13 +13,15 @@ import numpy as np
 from minidp.autograd import no_grad
 from minidp.captured import Captured, kind_of
 from minidp.errors import ReplicaError
-from minidp.mode import aside, told_as
+from minidp.mode import aside, switched, told_as
 from minidp.parallel.batch import Batch
 from minidp.parallel.denominator import Sums, share_of, told, total_weight
 from minidp.parallel.evaluation import host
+from minidp.parallel.faults import meet
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import Inspection, Scale, anything, require_finite
 from minidp.parallel.progress import Progress
+from minidp.parallel.recorder import Recorder
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, parts, shares
 from minidp.tensor import Tensor
@@ -114,10 +116,11 @@ class Training(Program):
     def __init__(
         self, gradients: Gradients, weights: Sequence[Fraction], optimizer: Any, accumulate: int,
         inspections: list[Inspection], replays: Replays | None, progress: Progress,
+        on_step: Callable[[], None] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(gradients, weights)
         self.optimizer, self.accumulate, self.inspections = optimizer, accumulate, inspections
-        self.replays, self.progress = replays, progress
+        self.replays, self.progress, self.on_step = replays, progress, on_step
         self.scale = next((each for each in inspections if isinstance(each, Scale)), None)
 
     def __call__(self, world: World, feed: Feed) -> None:
@@ -130,8 +133,11 @@ class Training(Program):
             if self.replays is not None:
                 kind = kind_of(batch.inputs, batch.named, batch.targets, self.accumulate)
             world.factor = self.scale.factor if self.scale is not None else 1.0
+            meet(world.rank, world.step, "forward")
             loss = self._gradients(world, batch, split, kind)
-            world.update(self.optimizer, [loss], partial(self._accepted, world, batch.rows, kind))
+            meet(world.rank, world.step, "update")
+            accepted = partial(self._accepted, world, batch.rows, kind)
+            world.update(self.optimizer, [loss], accepted, self.on_step)
 
     def _accepted(
         self, world: World, rows: int, kind: Any, totals: list[float], skipped: str
@@ -182,9 +188,16 @@ class Training(Program):
         self, world: World, batch: Batch, part: Share, denominator: float | None, kind: Any
     ) -> Tensor:
         given = self._cut(world, batch, part)
-        if self.replays is None:
+        if self.replays is not None:
+            return self.replays(world, kind, given, denominator, part)
+        recording = world.exchange.recording
+        if recording is None:
             return self.gradients(given, denominator)
-        return self.replays(world, kind, given, denominator, part)
+        watch = Recorder(recording, world.rank, world.step)
+        with switched(watch=watch):
+            loss = self.gradients(given, denominator)
+        watch.close()
+        return loss
 
     def _cut(self, world: World, batch: Batch, part: Share) -> tuple[Any, ...]:
         with world.span("copy", ""):
