@@ -10,7 +10,6 @@ import numpy as np
 
 from minidp import random
 from minidp.create import float_dtype, like, make, shape_of
-from minidp.mode import mode
 from minidp.tensor import Tensor, method
 from minidp.types import Array, int64
 
@@ -22,10 +21,9 @@ Maybe = random.Generator | None
 
 
 def _numbers(draw: Any, shape: Any, generator: Maybe) -> Array:
-    """float64 numbers of the running replica's generator, or of the given one."""
+    """float64 numbers of this thread's generator, or of the given one."""
     if generator is None:
-        replica = mode.replica
-        generator = replica.generator if replica is not None else random.default_generator
+        generator = random.generator_here()
     return draw(generator.next_key(), int(np.prod(shape, dtype=int))).reshape(shape)
 
 

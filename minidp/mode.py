@@ -61,6 +61,8 @@ class Mode(threading.local):
     replica: Replica | None = None
     denominator: Callable[[Any], Any] | None = None
     """What a mean over all replicas divides by, from its local weight, where that is known."""
+    generator: Generator | None = None
+    """Draws here, in place of the replica's generator or the default one."""
     watch: Watch | None = None
     """Is told of every op that runs; see ``minidp.watch``."""
     faults: tuple[Any, ...] = ()

@@ -59,6 +59,7 @@ class Generator:
         """Go on from where ``get_state`` was asked."""
         self.seed, self.step, self.draw = state["seed"], state["step"], state["draw"]
 
+    state_dict, load_state_dict = get_state, set_state
     __getstate__ = get_state
 
     def __setstate__(self, state: dict[str, int]) -> None:
@@ -68,6 +69,13 @@ class Generator:
 
 
 default_generator = Generator()
+
+
+def generator_here() -> Generator:
+    """The one that draws for this thread: a replica's, a loader's, or the default one."""
+    if mode.generator is not None:
+        return mode.generator
+    return default_generator if mode.replica is None else mode.replica.generator
 
 
 def manual_seed(seed: int) -> Generator:

@@ -161,3 +161,30 @@ def test_a_checkpoint_of_another_optimizer_or_with_parts_missing_is_refused(tmp_
         assert len(done.stderr.splitlines()) == 1 and part in done.stderr
     done = run(*SMALL, "--resume", "sgd", cwd=tmp_path)
     assert "nothing to train" in done.stdout and report(done)["epochs"] == 2
+
+
+def test_a_killed_run_goes_on_with_the_same_command_line(tmp_path):
+    command = [*SMALL, "--epochs", "60", "--save", "kept", "--keep", "2", "--resume", "kept"]
+    process = subprocess.Popen([*EXAMPLE, *command], env=OFFLINE, cwd=tmp_path, text=True,
+                               stdout=subprocess.PIPE)  # fmt: skip
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(6)]
+    assert any("no whole checkpoint in kept" in line for line in lines)
+    process.kill()
+    process.communicate(timeout=20)
+    newest, before = sorted((tmp_path / "kept").glob("*.safetensors"))[::-1][:2]
+    newest.write_bytes(newest.read_bytes()[:-9])
+    done = len(dp.load(before)["history"])
+    rest = run(*command, "--epochs", str(done + 1), cwd=tmp_path)
+    assert rest.stderr == "" and report(rest)["epochs"] == done + 1
+    told = [line for line in rest.stdout.splitlines() if "passed over" in line]
+    assert len(told) == 1 and newest.name in told[0]
+    assert f"epoch {done + 1}/{done + 1}" in rest.stdout and f"epoch {done}/" not in rest.stdout
+
+
+def test_keep_says_what_it_needs(tmp_path):
+    (tmp_path / "file").write_text("")
+    for arguments, says in ((["--keep", "2"], "give --save FOLDER too"),
+                            (["--keep", "2", "--save", "file"], "no folder can be made")):
+        done = run(*SMALL, *arguments, check=2, cwd=tmp_path)
+        assert len(done.stderr.splitlines()) == 1 and says in done.stderr

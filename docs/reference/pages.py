@@ -8,8 +8,8 @@ A new function in a file that is named here gets its entry by itself. A new file
 SPACES = [
     "minidp", "minidp.linalg", "minidp.cuda", "minidp.nn", "minidp.nn.functional",
     "minidp.nn.init", "minidp.nn.utils", "minidp.nn.utils.rnn", "minidp.optim",
-    "minidp.optim.lr_scheduler", "minidp.optim.swa_utils", "minidp.data", "minidp.parallel",
-    "minidp.testing", "minidp.errors",
+    "minidp.optim.lr_scheduler", "minidp.optim.swa_utils", "minidp.data", "minidp.io",
+    "minidp.parallel", "minidp.testing", "minidp.errors",
 ]  # fmt: skip
 """The modules that users reach names in."""
 
@@ -41,7 +41,8 @@ OWN = {
     "minidp.Batch", "minidp.Scheduler", "minidp.Whole", "minidp.World", "minidp.capture",
     "minidp.device_list", "minidp.launch", "minidp.op",
     "minidp.data.ImageDataset", "minidp.data.Transform", "minidp.data.fashion_mnist",
-    "minidp.data.mnist", "minidp.data.read_idx", "minidp.data.write_idx",
+    "minidp.data.Position", "minidp.data.mnist", "minidp.data.read_idx", "minidp.data.write_idx",
+    "minidp.io.Checkpoints",
     "minidp.nn.SinusoidalPositions", "minidp.nn.StateDictError", "minidp.nn.summary",
     "minidp.nn.functional.same_padding", "minidp.nn.init.fans",
     "minidp.optim.lr_scheduler.WarmupLR",
@@ -55,7 +56,7 @@ PAGES = {
         "are), ``device`` (that of the running replica) and ``requires_grad``. Sizes may be given "
         "one by one, as a sequence, or as ``size``.", {
         "": "create functions.interop", "Random numbers": "draw random", "Dtypes": "types mode",
-        "Saving and loading": "io.checkpoint"}),
+        "Saving and loading": "io.checkpoint io:io.checkpoints"}),
     "elementwise": ("Element by element", "Arguments broadcast; results have the promoted "
         "dtype. dy/dx is what a cotangent is multiplied by.", {
         "Arithmetic": "ops.arithmetic functions.elementwise",

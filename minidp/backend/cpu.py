@@ -46,6 +46,12 @@ def blas_threads(count: int) -> AbstractContextManager[Any]:
     return limits
 
 
+def blas_libraries() -> list[dict[str, Any]]:
+    """Name, version, architecture and number of threads of each BLAS library of this process."""
+    found: list[dict[str, Any]] = _controller().info()
+    return [each for each in found if each["user_api"] == "blas"]
+
+
 @cache
 def keep_freed_memory() -> None:
     """Let the C library keep large blocks that are freed, for the rest of the process.
