@@ -12,6 +12,7 @@ from minidp.backend import backend_of
 from minidp.errors import ReplicaError
 from minidp.parallel.bucket import Bucket
 from minidp.parallel.ends import BucketEnd
+from minidp.parallel.progress import Progress
 from minidp.parallel.snapshot import Snapshot
 from minidp.types import Array
 
@@ -40,9 +41,10 @@ def _compare(bucket: Bucket, one: int, a: Array, other: int, b: Array) -> None:
 
 
 def verify_step(train: Scheduler, batch: Any) -> None:
-    """Take a step, which must have the gradients that one replica alone finds; else a ReplicaError,
-    and all is as before."""
-    before = Snapshot(train.model, train.optimizer)
+    """A ReplicaError unless a step has the gradients that one replica alone finds. All stays as it
+    was."""
+    before, progress = Snapshot(train.model, train.optimizer), train.progress
+    train.progress = Progress()
     parameters = [p for bucket in train.buckets for p in bucket.parameters]
     names = [name for bucket in train.buckets for name in bucket.names]
     alone = type(train)(train.model, train.loss, train.optimizer, train.devices[:1],
@@ -53,9 +55,9 @@ def verify_step(train: Scheduler, batch: Any) -> None:
         before.restore()
         train.run_batches([batch])
         check_gradients(names, _gradients(parameters), expected)
-    except BaseException:
+    finally:
         before.restore()
-        raise
+        train.progress = progress
 
 
 def _gradients(parameters: Sequence[Any]) -> list[Any]:

@@ -84,6 +84,7 @@ class Commit:
     def _act_for_all(self) -> None:
         """What happens once for all replicas: buffers and gradients are set."""
         default_generator.step = self.world.step
+        self.world.now.used()
         for action in self.world.now.actions if not self.verdict.skip else ():
             action()
         for found in self.sums:

@@ -107,7 +107,7 @@ class World:
         """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
         self._shards += 1
         feed: Feed = self.exchange.once(("feed", self._shards), lambda: Feed(loader, self.size))
-        for batch in feed.each(self.rank, self.exchange):
+        for batch, used in feed.each(self.rank, self.exchange):
             parts = shares(rows_of(batch), [Fraction(1)] * self.size)
             if parts[-1].rows == 0:
                 raise ReplicaError(
@@ -115,6 +115,7 @@ class World:
                     "replicas: use drop_last=True, larger batches, or dp.Scheduler"
                 )
             self.begin(self.step + 1, parts[self.rank], range(self.size))
+            self.now.used = used
             yield cut(batch, self.share, self.device)
 
     def adopt(self, ends: Sequence[BucketEnd], step: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from minidp.parallel.ends import make_ends
 from minidp.parallel.evaluation import correct, evaluating
 from minidp.parallel.events import Recording
 from minidp.parallel.exchange import Exchange
-from minidp.parallel.feed import Feed
+from minidp.parallel.feed import Feed, with_positions
 from minidp.parallel.launch import check_devices, check_store, launch_on, placed
 from minidp.parallel.progress import Progress
 from minidp.parallel.replica import World
@@ -166,23 +167,27 @@ class Scheduler:
         count = self.accumulate
         if accumulate is not None:
             count = options.positive("accumulate", accumulate)
+        batches = self._verified(batches)
         self._prepare()
         after = None if on_step is None else partial(on_step, self.progress)
         program = Training(self.gradients, self.weights, self.optimizer, count, self.inspections,
                            self.replays, self.progress, after)  # fmt: skip
-        self._launch(program, self._verified(batches), watch, log)
+        self._launch(program, batches, watch, log)
 
     def _verified(self, batches: Iterable[Any]) -> Iterable[Any]:
-        """The batches; the first of all is run by one replica too, and gradients are compared."""
+        """The batches; before the first of all is trained on, its gradients are compared with those
+        of one replica."""
         if not self.verify:
             return batches
-        given = iter(batches)
+        given = with_positions(batches)
         first = next(given, None)
         if first is None:
             return ()
         self.verify = False  # once is enough
-        verify_step(self, first)
-        return given
+        verify_step(self, first[0])
+        if hasattr(batches, "commit"):
+            return batches  # its first batch is still to come
+        return chain([first[0]], (batch for batch, _ in given))
 
     def evaluate(
         self, loader: Iterable[Any],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from minidp.parallel.feed import nothing
 from minidp.parallel.split import Share
 from minidp.tensor import Tensor
 
@@ -28,6 +29,8 @@ class Step:
         self.sums: Sums | None = None
         self.actions: list[Callable[[], None]] = []
         """What is to happen once, by one replica for all, when the step is accepted."""
+        self.used: Callable[[], None] = nothing
+        """Tells the loader that the step's batch is used."""
         self.copies: dict[Tensor, Tensor] = {}
         """This replica's copies of tensors that are no parameters."""
 

@@ -73,12 +73,13 @@ class Program(ABC):
         """Every batch, and the shares of all replicas."""
         step = world.step
         split: list[Share] = []
-        for given in feed.each(world.rank, world.exchange):
+        for given, used in feed.each(world.rank, world.exchange):
             batch, step = Batch.of(given), step + 1
             if not split or batch.rows != split[0].total:
                 split = shares(batch.rows, self.weights)
             ranks = [rank for rank, share in enumerate(split) if share.rows]
             world.begin(step, split[world.rank], ranks)
+            world.now.used = used
             yield batch, split
 
 
