@@ -49,6 +49,10 @@ class Replica(Protocol):
     def at_commit(self, action: Any) -> None:
         """Run ``action()`` once for all replicas, when the step is accepted."""
 
+    def at_commit_sum(self, owner: Any, values: Any, action: Any) -> None:
+        """Run ``action(sum of values)`` once for all replicas when the step is accepted; what one
+        ``owner`` gives in several parts of a step is added too."""
+
     def update(self, optimizer: Any) -> None:
         """Finish the step: wait for the gradients and update this replica's share."""
 

@@ -60,19 +60,20 @@ def given(
 
 
 def by_batch(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, sync: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Normalised by the batch's own statistics; these too: the mean, the unbiased variance.
 
-    In two passes, the mean first, so that the variance of large numbers loses no digits.
+    In two passes, the mean first, so that the variance of large numbers loses no digits. Without
+    ``sync`` they are those of the rows of this replica.
     """
     x = _wide(input, input)
     count = input.numel() // max(1, input.shape[1])
-    mean, counted = _mean(ops.per_channel(x), count, "batch norm mean")
+    mean, counted = _mean(ops.per_channel(x), count, "batch norm mean", sync)
     if 0 < input.numel() <= input.shape[1]:  # one value has no variance
         aside(_check_count, counted, input)
     deviation = x - ops.channels(mean, x)
-    var, _ = _mean(ops.per_channel(deviation * deviation), count, "batch norm variance")
+    var, _ = _mean(ops.per_channel(deviation * deviation), count, "batch norm variance", sync)
     y = given(input, mean, var, weight, bias, eps)
     if isinstance(counted, int) and counted == 0:  # the batch has no rows, and no statistics
         return y, None, None
@@ -92,9 +93,9 @@ def _wide(x: Any, input: Tensor) -> Any:
     return x.type(float32) if x is not None and input.dtype == float16 else x
 
 
-def _mean(total: Tensor, count: int, name: str) -> tuple[Tensor, Any]:
+def _mean(total: Tensor, count: int, name: str, sync: bool = True) -> tuple[Tensor, Any]:
     """(total / count, count), both over the rows of all replicas; the count stays on the device."""
-    if mode.replica is None:
+    if mode.replica is None or not sync:
         return total / max(count, 1), count
     here = full_like(total.detach()[:1], value=count)
     sums = all_reduce(concat(total, here, dim=0), name=name)
@@ -119,6 +120,29 @@ def when_accepted(function: Callable[..., None], *arguments: Any) -> None:
         function(*arguments)
     else:
         mode.replica.at_commit(partial(function, *arguments))
+
+
+@told_as("statistics are gathered")
+def gather(
+    owner: Any, rows: int, mean: Tensor, var: Tensor, follow: Callable[[Any, Any], None]
+) -> None:
+    """Have ``follow`` called with the mean and the unbiased variance over all replicas when the
+    step is accepted, from those of each replica's ``rows``, by their numbers.
+
+    Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm.
+    """
+    wide = mean.detach().cpu().double().numpy(), var.detach().cpu().double().numpy()
+    sums = np.concatenate([[rows], rows * wide[0], rows * wide[0] ** 2, (rows - 1) * wide[1]])
+    if mode.replica is not None:
+        mode.replica.at_commit_sum(owner, sums, partial(_merged, follow, mean.dtype))
+
+
+def _merged(follow: Callable[[Any, Any], None], dtype: Any, sums: Any) -> None:
+    rows, size = sums[0], len(sums) // 3
+    mean, squares, within = (sums[1 + i * size : 1 + (i + 1) * size] for i in range(3))
+    mean = mean / rows
+    var = (within + squares - rows * mean**2) / (rows - 1)
+    follow(Tensor(mean.astype(dtype)), Tensor(var.astype(dtype)))
 
 
 def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:

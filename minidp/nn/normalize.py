@@ -8,7 +8,7 @@ from minidp import functional as F
 from minidp.create import empty
 from minidp.errors import ShapeError
 from minidp.functional import norm
-from minidp.mode import aside, told_as
+from minidp.mode import aside, mode, told_as
 from minidp.nn.layer import Layer, Stateless
 from minidp.nn.module import Module
 from minidp.parameter import Buffer, Parameter
@@ -90,8 +90,21 @@ class BatchNorm(Tracking):
     In training by the statistics of the whole batch, over all replicas; ``running_mean`` and
     ``running_var`` (unbiased) follow them by ``momentum`` (None: as their plain average) when a
     step is accepted. In evaluation, or ``track_running_stats=False``, see ``forward``.
-    Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
+    ``sync=False``: each replica normalises by its own rows, as several devices do elsewhere; no
+    exchange is needed then, and the result depends on the split. Running statistics are still
+    those of all rows. Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
     """
+
+    hides: ClassVar[dict[str, Any]] = {"sync": True}
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, device: Any = None,
+        dtype: Any = None, bias: bool = True, *, sync: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias)  # fmt: skip
+        self.sync = sync
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise by batch statistics in training and where there are no running ones."""
@@ -100,9 +113,12 @@ class BatchNorm(Tracking):
         if not self.training and mean is not None and var is not None:
             return norm.given(input, mean, var, self.weight, self.bias, self.eps)
         norm.check_channels(input, mean, var)
-        y, *batch = norm.by_batch(input, self.weight, self.bias, self.eps)
-        if self.training and mean is not None:
+        y, *batch = norm.by_batch(input, self.weight, self.bias, self.eps, self.sync)
+        if self.training and mean is not None and (self.sync or mode.replica is None):
             aside(norm.when_accepted, self._track, *batch)
+        elif self.training and mean is not None:
+            rows = input.numel() // max(1, input.shape[1])
+            aside(norm.gather, self, rows, *batch, self._track)
         return y
 
     @told_as("statistics follow")
@@ -134,8 +150,7 @@ class BatchNorm3d(BatchNorm, allowed=(5,)):
 
 class SyncBatchNorm(BatchNorm, allowed=(2, 3, 4, 5)):
     """Batch normalisation of (n, c, ...): the same as BatchNorm1d, 2d and 3d, which use the
-    statistics of all replicas too. There is no layer whose result depends on the split, and so
-    no ``process_group``."""
+    statistics of all replicas too, unless they are told ``sync=False``."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
@@ -147,7 +162,10 @@ class SyncBatchNorm(BatchNorm, allowed=(2, 3, 4, 5)):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module as it is: nothing needs to be converted."""
+        """The module, all of whose batch normalisations now use statistics of all replicas."""
+        for each in module.modules():
+            if isinstance(each, BatchNorm):
+                each.sync = True
         return module
 
 

@@ -7,6 +7,7 @@ part is done, so that a step happens whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,19 @@ class Commit:
         self.world, self.verdict = world, Verdict()
         self.sums = world.reduction.finish(numbers, whole)
         self.totals = self.sums[-1].riding if self.sums else agree(world.comm, numbers, "loss")
+
+    def gather(self) -> None:
+        """Add what the replicas with rows have given for the commit."""
+        now = self.world.now
+        wanted = list(now.sums_at_commit.values())
+        if not wanted or self.world.rank not in now.ranks:
+            return
+        flat = np.concatenate([values for values, _ in wanted])
+        total = self.world.comm.all_reduce(flat, "sums at commit", now.ranks).wait()
+        start = 0
+        for values, action in wanted:
+            now.actions.append(partial(action, total[start : start + len(values)]))
+            start += len(values)
 
     def inspect(self, inspections: Sequence[Inspection]) -> None:
         """Let all look at the sums; what each replica finds is added in one exchange."""

@@ -215,6 +215,15 @@ class World:
         """Run ``action`` when the step is accepted: by one replica, for all."""
         self.now.actions.append(action)
 
+    def at_commit_sum(
+        self, owner: Any, values: Array, action: Callable[[Array], None]
+    ) -> None:
+        """Run ``action`` with the sum of ``values`` over replicas when the step is accepted; what
+        an ``owner`` gives in several parts of the step is added."""
+        before = self.now.sums_at_commit.get(owner)
+        given = values if before is None else before[0] + values
+        self.now.sums_at_commit[owner] = given, action
+
     def clip_norm(self, limit: float, order: float = 2.0) -> float:
         """Wait for the gradients and scale them down to the norm ``limit``; returns the norm."""
         if self._commit is None:
@@ -242,6 +251,7 @@ class World:
             commit = Commit(self, numbers, whole)
         else:  # summed before; now all have what they need to know of the optimiser
             commit.totals = agree(self.comm, numbers, "loss")
+        commit.gather()
         commit.inspect(self.inspections)
         commit.apply(optimizer, updates, accepted)
         commit.end(afterwards)

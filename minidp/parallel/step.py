@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from minidp.parallel.feed import nothing
 from minidp.parallel.split import Share
 from minidp.tensor import Tensor
+from minidp.types import Array
 
 if TYPE_CHECKING:
     from minidp.parallel.denominator import Sums
@@ -29,6 +30,8 @@ class Step:
         self.sums: Sums | None = None
         self.actions: list[Callable[[], None]] = []
         """What is to happen once, by one replica for all, when the step is accepted."""
+        self.sums_at_commit: dict[Any, tuple[Array, Callable[[Array], None]]] = {}
+        """By owner: what is to be added over replicas then, and what the sum is for."""
         self.used: Callable[[], None] = nothing
         """Tells the loader that the step's batch is used."""
         self.copies: dict[Tensor, Tensor] = {}
