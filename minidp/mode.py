@@ -53,6 +53,9 @@ class Replica(Protocol):
         """Run ``action(sum of values)`` once for all replicas when the step is accepted; what one
         ``owner`` gives in several parts of a step is added too."""
 
+    def clip_norm(self, limit: float, order: float, among: Any, require_finite: bool) -> float:
+        """Wait for the gradients and scale them down to the norm ``limit``; returns the norm."""
+
     def update(self, optimizer: Any) -> None:
         """Finish the step: wait for the gradients and update this replica's share."""
 

@@ -6,6 +6,7 @@ own tensor of a parameter, for what backward starts from, and for sums over repl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
@@ -13,7 +14,7 @@ from typing import Any
 
 from minidp.backend import backend_of, get_backend
 from minidp.device import Device
-from minidp.errors import ReplicaError
+from minidp.errors import GraphError, ReplicaError
 from minidp.mode import mode
 from minidp.ops import collective
 from minidp.parallel.batch import cut, rows_of
@@ -224,12 +225,26 @@ class World:
         given = values if before is None else before[0] + values
         self.now.sums_at_commit[owner] = given, action
 
-    def clip_norm(self, limit: float, order: float = 2.0) -> float:
-        """Wait for the gradients and scale them down to the norm ``limit``; returns the norm."""
+    def clip_norm(
+        self, limit: float, order: float = 2.0, among: Sequence[Tensor] | None = None,
+        require_finite: bool = False,
+    ) -> float:  # fmt: skip
+        """Wait for the gradients and scale them down to the norm ``limit``; returns the norm.
+
+        ``among`` must be all trained parameters.
+        """
+        trained = {p for p in self._place if p.requires_grad}
+        if among is not None and trained - {*among}:
+            raise ReplicaError(
+                f"clip_norm: {len(trained - {*among})} trained parameter(s) were not given; in a "
+                "replica all are clipped together"
+            )
         if self._commit is None:
             self._commit = Commit(self, (), whole=True)
         clip = ClipNorm(limit, order)
         self._commit.inspect([clip])
+        if require_finite and not math.isfinite(clip.norm):
+            raise GraphError(f"The total norm of order {order} of the gradients is {clip.norm}")
         return clip.norm
 
     def update(
