@@ -144,6 +144,7 @@ class Program:
             function = _caller(line, fixed) if line.call is None else _aside(line)
         call = f"{self._global('f', function)}({', '.join(given)})"
         targets = ", ".join(map(self._name, line.outputs))
+        targets += "," * (line.op is not None and line.op.line.outputs[0].variadic)
         return f"{targets} = {call}" if targets else call
 
     def _text(self, given: Any) -> str:

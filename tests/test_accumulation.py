@@ -70,6 +70,16 @@ def test_captured_parts_are_the_eager_ones():
     assert run.replays.captured[0].replays and np.array_equal(*results)
 
 
+def test_a_bucket_of_one_parameter_is_captured():
+    model = nn.Linear(6, 4, bias=False).double()
+    run = scheduler(model, None, adam, devices=2, capture=True)
+    plain = scheduler(nn.Linear(6, 4, bias=False).double(), None, adam, devices=2)
+    plain.model.load_state_dict(model.state_dict())
+    for train in (run, plain):
+        train.run(batches(12, 5))
+    assert run.replays.captured[0].replays and np.array_equal(flat(model), flat(plain.model))
+
+
 def test_a_failing_part_changes_nothing():
     model = mlp()
     run = scheduler(model, devices=2, accumulate=2)
