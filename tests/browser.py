@@ -129,13 +129,10 @@ class Browser:
         self.send("Input.dispatchTouchEvent", type=kind, touchPoints=points)
         self.frame()
 
-    def picture(self, path=None):
-        """A PNG of the whole page."""
-        answer = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        content = base64.b64decode(answer["data"])
-        if path is not None:
-            Path(path).write_bytes(content)
-        return content
+    def picture(self, **options):
+        """A PNG of the whole page, or of the part ``clip``."""
+        answer = self.send("Page.captureScreenshot", captureBeyondViewport=True, **options)
+        return base64.b64decode(answer["data"])
 
     def close(self):
         self.watchdog.cancel()

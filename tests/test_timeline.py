@@ -112,6 +112,13 @@ def test_a_meeting_was_ended_by_the_last_to_arrive(last):
     assert analyse(recording)[0].straggler == 1
 
 
+def test_a_replica_that_was_done_before_the_wait_ended_is_the_one_waited_for():
+    recording = recorded((0, "forward", "", 0, 10), (0, "wait", "end of step", 10, 32),
+                         (1, "forward", "", 0, 20), (1, "update", "", 20, 30))  # fmt: skip
+    assert path_of(recording) == [(1, "forward", "", 0, 20), (1, "update", "", 20, 30),
+                                  (0, "wait", "end of step", 30, 32)]  # fmt: skip
+
+
 def test_replicas_that_wait_for_each_other_do_not_lead_in_circles():
     recording = recorded((0, "wait", "a", 0, 10), (1, "wait", "b", 0, 10))
     assert path_of(recording) == [(0, "wait", "a", 0, 10)]

@@ -54,10 +54,8 @@ def distance(found: Array, right: Array) -> float:
 
 
 def means(shares: Sequence[int]) -> dict[str, float]:
-    """Mean of means: a row of a small share counts more, so fewer rows decide.
-
-    ``rows``: as many rows of equal weight would be as noisy, 1 / (sum of squared weights).
-    """
+    """Mean of means: a row of a small share counts more. As many ``rows`` of equal weight would be
+    as noisy: 1 / (sum of squared weights)."""
     x, y = mnist("train", "bundled")[: sum(shares)]
     right = network()
     scheduler(right, shares)(x, y)
@@ -72,9 +70,9 @@ def batch_norm(replicas: int) -> dict[str, float]:
     optimizer, off = optim.SGD(wrong.parameters(), lr=0.1), []
     for number, (x, y) in enumerate(loader):
         found = naive(wrong, x, y, [BATCH // replicas] * replicas)
-        if number % 20 == 0:  # compare this step with the right one from the same place
+        if number % 20 == 0:  # compare with the right step from the same place
             right.load_state_dict(wrong.state_dict())
-            scheduler(right, [BATCH // 2, BATCH // 2])(x, y)
+            scheduler(right, [BATCH // 2] * 2)(x, y)
             off.append(distance(found, gradient(right)))
         optimizer.step()
     return {"gradient off": float(np.mean(off)), "accuracy": evaluation(wrong)["right"]}
@@ -83,11 +81,12 @@ def batch_norm(replicas: int) -> dict[str, float]:
 def dropout(replicas: int, draws: int = 40) -> dict[str, float]:
     """Equal masks: the noise of dropout does not average out over replicas. Batches of 32."""
     x, y = mnist("train", "bundled")[:BATCH]
-    model, shares = network(nn.Dropout(0.5)), [BATCH // replicas] * replicas
-    right, wrong = (np.array([naive(model, x, y, cuts) for _ in range(draws)])
-                    for cuts in ([BATCH], shares))  # fmt: skip
-    noise = wrong.var(axis=0, ddof=1).sum() / right.var(axis=0, ddof=1).sum()
-    return {"masks": shares[0], "variance": float(noise)}
+    shares, noise = [BATCH // replicas] * replicas, []
+    for cuts in ([BATCH], shares):
+        model = network(nn.Dropout(0.5))  # which also begins the random numbers again
+        gradients = [naive(model, x, y, cuts) for _ in range(draws)]
+        noise.append(float(np.var(gradients, axis=0).sum()))
+    return {"masks": shares[0], "variance": noise[1] / noise[0]}
 
 
 def evaluation(model: nn.Module, rows: int = 1000, replicas: int = 2) -> dict[str, float]:

@@ -108,20 +108,20 @@ class _Walk:
     def last_arrival(self, wait: State, now: int) -> Moment:
         """Which other replica came last to what ``wait`` was for, and when."""
         arrivals = [(wait.began, 0, -wait.replica)]
-        for rank in range(len(self.states)):
-            state = self.at(rank, now) if rank != wait.replica else None
-            if state is not None:
-                arrivals.append((*self.arrival(state, wait, now), -rank))
+        for rank, lane in enumerate(self.states):
+            before = [state for state in lane if state.began < now]
+            if rank != wait.replica and before:
+                arrivals.append((*self.arrival(before, wait, now), -rank))
         moment, _, rank = max(arrivals)
         return -rank, moment
 
-    def arrival(self, state: State, wait: State, now: int) -> tuple[int, int]:
-        """When the replica in ``state`` arrived, and since when it has worked (as a negative)."""
-        lane = self.states[state.replica]
-        waits = [s for s in lane if s.kind == "wait" and s.began < now]
+    def arrival(self, states: Sequence[State], wait: State, now: int) -> tuple[int, int]:
+        """When the replica that went through ``states`` arrived, and since when it had worked (as
+        a negative)."""
+        waits = [state for state in states if state.kind == "wait"]
         same = [s for s in waits if s.name == wait.name and s.ended > wait.began]
         if same:
             return same[-1].began, 0
-        if state.kind == "wait":  # for something else: it is not what ended this
+        if states[-1].kind == "wait":  # for something else: it is not what ended this
             return wait.began, -now
-        return now, -(waits[-1].ended if waits else lane[0].began)
+        return min(now, states[-1].ended), -(waits[-1].ended if waits else states[0].began)
