@@ -103,3 +103,21 @@ class Simulated:
         for name, size in BUCKETS.values():
             now = self.add(rank, "update", name, now, now + self.cost(rank, size / 3000), size)
         return self.add(rank, "commit", "", now, now + self.cost(rank, 15)) if rank == 0 else now
+
+
+def recorded(*events, devices=("cpu:0", "cpu:1"), step=1):
+    """A recording of (replica, kind, name, began, ended[, size, detail])."""
+    made = [Event(replica, step, *rest) for replica, *rest in events]
+    return Recording(made, list(devices), {"model": "by hand"})
+
+
+UNEVEN = [
+    (0, "forward", "", 0, 40), (0, "forward", "0", 5, 30), (0, "backward", "", 40, 80),
+    (0, "ready", "bucket 0", 70, 70, 100), (0, "wait", "bucket 0", 80, 120),
+    (0, "reduce", "bucket 0", 120, 130, 100), (0, "wait", "bucket 0", 130, 140),
+    (0, "update", "bucket 0", 140, 170),
+    (1, "forward", "", 0, 60), (1, "backward", "", 60, 120),
+    (1, "ready", "bucket 0", 120, 120, 100), (1, "reduce", "bucket 0", 120, 140, 100),
+    (1, "update", "bucket 0", 140, 160),
+]  # fmt: skip
+"""Replica 1 is slow; replica 0 waits for it and ends last."""

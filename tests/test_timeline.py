@@ -4,42 +4,13 @@ import json
 import random
 
 import pytest
-from recordings import lenet
+from recordings import UNEVEN, lenet, recorded
 
-from minidp.errors import CheckpointError, ReplicaError
 from minidp.parallel.events import Event, Recording
-from minidp.parallel.timeline import (
-    Log,
-    Metrics,
-    analyse,
-    measure,
-    step_table,
-    summary,
-    totals,
-    trace,
-    write_trace,
-)
+from minidp.parallel.timeline import analyse, measure, step_table, summary, totals, trace
 from minidp.parallel.timeline.intervals import length, merged, without
 from minidp.parallel.timeline.rows import depths
 from minidp.parallel.timeline.states import states
-
-
-def recorded(*events, devices=("cpu:0", "cpu:1"), step=1):
-    """A recording of (replica, kind, name, began, ended[, size, detail])."""
-    made = [Event(replica, step, *rest) for replica, *rest in events]
-    return Recording(made, list(devices), {"model": "by hand"})
-
-
-UNEVEN = [
-    (0, "forward", "", 0, 40), (0, "forward", "0", 5, 30), (0, "backward", "", 40, 80),
-    (0, "ready", "bucket 0", 70, 70, 100), (0, "wait", "bucket 0", 80, 120),
-    (0, "reduce", "bucket 0", 120, 130, 100), (0, "wait", "bucket 0", 130, 140),
-    (0, "update", "bucket 0", 140, 170),
-    (1, "forward", "", 0, 60), (1, "backward", "", 60, 120),
-    (1, "ready", "bucket 0", 120, 120, 100), (1, "reduce", "bucket 0", 120, 140, 100),
-    (1, "update", "bucket 0", 140, 160),
-]  # fmt: skip
-"""Replica 1 is slow; replica 0 waits for it and ends last."""
 
 
 def path_of(recording):
@@ -53,6 +24,11 @@ def test_the_innermost_event_is_what_a_replica_does():
         ("backward", "", 40, 80), ("wait", "bucket 0", 80, 120), ("reduce", "bucket 0", 120, 130),
         ("wait", "bucket 0", 130, 140), ("update", "bucket 0", 140, 170),
     ]  # fmt: skip
+
+
+def test_of_events_that_begin_together_the_shorter_one_is_inside():
+    found = states(recorded((0, "forward", "0", 0, 5), (0, "forward", "", 0, 9)).events)
+    assert [(s.name, s.length) for s in found] == [("0", 5), ("", 4)]
 
 
 def test_where_nothing_is_recorded_the_state_is_other():
@@ -119,6 +95,25 @@ def test_a_replica_that_was_done_before_the_wait_ended_is_the_one_waited_for():
                                   (0, "wait", "end of step", 30, 32)]  # fmt: skip
 
 
+def test_what_was_given_before_a_wait_began_did_not_end_it():
+    recording = recorded(
+        (0, "backward", "", 0, 80), (0, "wait", "bucket 0", 80, 90), (0, "update", "", 90, 120),
+        (1, "ready", "bucket 0", 70, 70), (1, "backward", "", 0, 100),
+    )  # fmt: skip
+    assert path_of(recording) == [(1, "backward", "", 0, 90), (0, "update", "", 90, 120)]
+
+
+def test_of_several_that_still_worked_the_one_that_worked_longest_is_named():
+    recording = recorded(
+        (0, "wait", "loss", 0, 50), (0, "update", "", 50, 90),
+        (1, "wait", "x", 0, 8), (1, "forward", "", 8, 60),
+        (2, "wait", "x", 0, 5), (2, "forward", "", 5, 60), devices=["cpu:0", "cpu:1", "cpu:2"],
+    )  # fmt: skip
+    assert path_of(recording)[-2:] == [(2, "forward", "", 5, 50), (0, "update", "", 50, 90)]
+    assert analyse(recording)[0].straggler == 2
+    assert analyse(recording)[0].behind == (50 + 8) / 2 - 5
+
+
 def test_replicas_that_wait_for_each_other_do_not_lead_in_circles():
     recording = recorded((0, "wait", "a", 0, 10), (1, "wait", "b", 0, 10))
     assert path_of(recording) == [(0, "wait", "a", 0, 10)]
@@ -126,7 +121,7 @@ def test_replicas_that_wait_for_each_other_do_not_lead_in_circles():
 
 GPUS = [
     (0, "backward", "1", 0, 50), (0, "ready", "bucket 0", 50, 50, 8), (0, "backward", "0", 50, 80),
-    (0, "reduce", "bucket 0", 60, 100, 8), (0, "wait", "bucket 0", 80, 100),
+    (0, "reduce", "bucket 0", 52, 100, 8), (0, "wait", "bucket 0", 80, 100),
     (0, "update", "", 100, 110),
     (1, "backward", "1", 0, 60), (1, "ready", "bucket 0", 60, 60, 8), (1, "backward", "0", 60, 95),
     (1, "reduce", "bucket 0", 60, 100, 8), (1, "wait", "bucket 0", 95, 100),
@@ -223,65 +218,3 @@ def test_modules_lie_below_those_that_call_them_and_bands_do_not_push_each_other
         (0, "reduce", "bucket 0", 4, 6), (0, "reduce", "bucket 1", 5, 7), (0, "update", "", 10, 11),
     ).events  # fmt: skip
     assert depths(events) == [0, 1, 2, 2, 0, 0, 0, 1, 0]
-
-
-def test_the_text_names_the_numbers():
-    recording = recorded(*[(r, k, n, 1000 * b, 1000 * e, *s) for r, k, n, b, e, *s in UNEVEN])
-    assert step_table(recording, 1) == """\
-step 1: 0.170 ms
-
-replica  device   span  compute   data  reduce   wait  stall  other  busy  exposed
-0        cpu:0   0.170    0.110  0.000   0.010  0.050  0.000  0.000   65%    0.060
-1        cpu:1   0.160    0.140  0.000   0.020  0.000  0.000  0.000   88%    0.020
-
-critical path: forward 0.060 (35%), backward 0.060 (35%), update 0.030 (18%), reduce 0.020 (12%)
-waited for: bucket 0 0.050
-last: replica 1, 0.050 ms behind the others"""
-    text = summary(recording)
-    assert "1 step(s) on 2 replica(s)" in text and "0.04 ms exposed (23.5% of the time)" in text
-    assert "0        cpu:0   64.7%  0 step(s)" in text
-    with pytest.raises(KeyError):
-        step_table(recording, 7)
-
-
-def test_the_trace_has_every_event_once_and_an_arrow_to_each_reduction(tmp_path):
-    recording = recorded(*UNEVEN)
-    write_trace(recording, tmp_path / "trace.json")
-    found = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    bars = [e for e in found if e["ph"] == "X"]
-    assert len(bars) + sum(e["ph"] == "i" for e in found) == len(recording.events)
-    assert {"name": "forward 0", "cat": "forward", "ph": "X", "pid": 0, "tid": 0, "ts": 0.005,
-            "dur": 0.025, "args": {"step": 1}} in bars  # fmt: skip
-    begins, ends = ([e for e in found if e["ph"] == phase] for phase in "sf")
-    assert [e["pid"] for e in begins] == [1, 1] and [e["pid"] for e in ends] == [0, 1]
-    assert [e["id"] for e in begins] == [e["id"] for e in ends]
-    named = {e["pid"]: e["args"]["name"] for e in found if e["name"] == "process_name"}
-    assert named == {0: "replica 0 on cpu:0", 1: "replica 1 on cpu:1"}
-    assert [p.name for p in tmp_path.iterdir()] == ["trace.json"]
-    with pytest.raises(CheckpointError):
-        write_trace(recording, tmp_path)
-
-
-def test_metrics_of_a_recording():
-    found = measure(lenet(2, 10), 1280, loss=0.5)
-    assert (found.step, found.steps, found.rows) == (10, 10, 1280)
-    assert found.rows_per_second == pytest.approx(1280 / found.seconds)
-    assert len(found.busy) == 2 and 0 < found.exposed < found.seconds
-    assert found.reduced == 10 * 247_000 and found.peak_memory > 2**20
-    line = found.line()
-    assert line.startswith("step 10: loss 0.5000, ") and "0.2 MB/step" in line
-    assert "exposed" not in Metrics(1, 1, 1.0, 64, busy=[0.5]).line()
-    assert Metrics(0, 0, 0.0, 0).line() == "step 0: 0 rows/s"
-
-
-def test_the_log_has_one_object_a_line_and_is_added_to(tmp_path):
-    path = tmp_path / "log.jsonl"
-    for loss in (0.5, float("nan")):
-        with Log(path) as log:
-            log.write(Metrics(3, 1, 0.5, 64, loss, [0.123456]), epoch=1)
-            assert path.read_text().endswith("\n")  # at once
-    first, second = map(json.loads, path.read_text().splitlines())
-    assert first["loss"] == 0.5 and first["rows_per_second"] == 128 and first["epoch"] == 1
-    assert first["busy"] == [0.1235] and second["loss"] is None
-    with pytest.raises(ReplicaError, match="cannot be written"):
-        Log(tmp_path)
