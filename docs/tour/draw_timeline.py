@@ -7,10 +7,10 @@ from pathlib import Path
 DOCS = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(DOCS.parent / "tests"))
 
-from browser import Browser, find
-from recordings import lenet
+from browser import Browser, find  # noqa: E402
+from recordings import lenet  # noqa: E402
 
-from minidp.parallel.timeline import write_page
+from minidp.parallel.timeline import write_page  # noqa: E402
 
 PICTURE = DOCS / "pictures" / "timeline.png"
 

@@ -11,7 +11,9 @@ const BANDS = {
   waiting: ["wait", "load", "stall"],
 };
 const bandOf = {};
-for (const [band, members] of Object.entries(BANDS)) for (const kind of members) bandOf[kind] = band;
+for (const [band, members] of Object.entries(BANDS)) {
+  for (const kind of members) bandOf[kind] = band;
+}
 
 function eventAt(index) {
   return {

@@ -196,7 +196,8 @@ function drawRuler() {
   for (let n = Math.ceil((view.began - zero) / tick); zero + n * tick <= view.ended; n++) {
     const x = toX(zero + n * tick);
     if (x < gutter - 1) continue;
+    const text = n === 0 ? "0" : time(n * tick, 6);
     pen.fillRect(x, 17, 1, 7);
-    pen.fillText(n === 0 ? "0" : time(n * tick, 6), x + 4, 12);
+    if (x + 4 + text.length * CHARACTER < rulerCanvas.clientWidth) pen.fillText(text, x + 4, 12);
   }
 }

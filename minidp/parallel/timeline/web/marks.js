@@ -68,7 +68,7 @@ function drawStepLines(pen, height) {
   let drawn = -9;
   for (const step of steps) {
     const x = Math.round(toX(step.began));
-    if (x < gutter || x < drawn + 4) continue;
+    if (x < gutter || x < drawn + 10) continue;
     drawn = x;
     pen.globalAlpha = 0.45;
     pen.fillRect(x, 0, 1, height);

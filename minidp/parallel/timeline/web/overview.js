@@ -39,10 +39,12 @@ function listenToOverview() {
 
 // A bar of each sort, drawn as in the timeline.
 function showLegend() {
-  const items = [["forward", "--forward"], ["backward", "--backward"], ["update", "--update"],
-    ["load", "--load"], ["copy", "--copy"], ["bucket ready", "ready"], ["bucket reduced", "--reduce"],
-    ["wait for others", "wait"], ["stall", "--stall"], ["exposed communication", "--exposed"],
-    ["critical path", "path"]];
+  const items = [
+    ["forward", "--forward"], ["backward", "--backward"], ["update", "--update"],
+    ["load", "--load"], ["copy", "--copy"], ["bucket ready", "ready"],
+    ["bucket reduced", "--reduce"], ["wait for others", "wait"], ["stall", "--stall"],
+    ["exposed communication", "--exposed"], ["critical path", "path"],
+  ];
   const list = document.getElementById("legend");
   list.replaceChildren();
   for (const [name, sort] of items) {

@@ -21,28 +21,37 @@ function say(text) { byId("said").textContent = text; }
 
 function point(input) {
   const found = hit(input.offsetX, input.offsetY);
-  if (found === null) return hideTip();
+  if (found === null) {
+    hideTip();
+    return;
+  }
   const event = eventAt(found), tip = byId("tip");
   const step = steps.find((each) => each.number === event.step);
+  const lasts = event.ended - event.began;
   const rows = [["replica", `${event.replica} on ${devices[event.replica]}`], ["step", event.step],
     ["begins at", time(event.began - step.began)]];
   if (event.kind !== "ready") {
-    rows.push(["lasts", time(event.ended - event.began)],
-      ["of the step", percent((event.ended - event.began) / (step.ended - step.began))]);
+    const share = lasts / (step.ended - step.began || 1);
+    rows.push(["lasts", time(lasts)], ["of the step", percent(share)]);
   }
   if (event.size) rows.push(["size", bytes(event.size)]);
   if (event.detail) rows.push(["detail", event.detail]);
   const list = element("dl");
-  for (const [term, value] of rows) list.append(element("dt", {}, term), element("dd", {}, `${value}`));
+  for (const [term, value] of rows) {
+    list.append(element("dt", {}, term), element("dd", {}, `${value}`));
+  }
   tip.replaceChildren(element("b", {}, `${event.kind} ${event.name}`.trim()), list);
   tip.hidden = false;
+  placeTip(tip, input);
+}
+
+function placeTip(tip, input) {
   const { clientWidth: width, clientHeight: height } = byId("frame");
   const left = Math.min(input.offsetX + 14, width - tip.offsetWidth - 6);
   const below = input.offsetY + rulerCanvas.clientHeight + 16;
   const above = below - tip.offsetHeight - 30;
   tip.style.left = `${Math.max(4, left)}px`;
   tip.style.top = `${below + tip.offsetHeight > height && above > 0 ? above : below}px`;
-  return undefined;
 }
 function hideTip() { byId("tip").hidden = true; }
 
@@ -102,11 +111,13 @@ function showShares(chosen) {
     const span = own.reduce((sum, lane) => sum + lane.span, 0) || 1;
     const exposed = own.reduce((sum, lane) => sum + lane.uncovered, 0);
     const hidden = own.reduce((sum, lane) => sum + lane.communication - lane.uncovered, 0);
-    const parts = Object.entries(GROUPS).map(([name, colour]) => [name, times.get(name) || 0, colour]);
+    const parts = Object.entries(GROUPS).map(
+      ([name, colour]) => [name, times.get(name) || 0, colour]);
     const last = chosen.filter((step) => step.straggler === replica).length;
-    return [`${replica} · ${device}`, stack(parts, span), percent((times.get("compute") || 0) / span),
+    const lastIn = chosen.length > 1 ? `${last} of ${chosen.length}` : last ? "yes" : "no";
+    return [`${replica} · ${device}`, stack(parts, span), percent(parts[0][1] / span),
       ...parts.map(([, value]) => value ? time(value) : "–"), time(exposed), time(hidden),
-      devices.length < 2 ? "–" : chosen.length > 1 ? `${last} of ${chosen.length}` : last ? "yes" : "no"];
+      devices.length < 2 ? "–" : lastIn];
   });
   const heads = Object.entries(GROUPS).map(([name, colour]) => {
     const swatch = element("i", { style: `background:var(${colour})` });
@@ -118,7 +129,8 @@ function showShares(chosen) {
 function showPathTable(chosen) {
   const parts = chosen.flatMap((step) => step.path);
   const total = parts.reduce((sum, part) => sum + part[4] - part[3], 0) || 1;
-  const found = sums(parts, ([, kind, name, began, ended]) => [[`${kind} ${name}`.trim(), ended - began]]);
+  const found = sums(parts, ([, kind, name, began, ended]) =>
+    [[`${kind} ${name}`.trim(), ended - began]]);
   const rows = found.slice(0, 10).map(([name, value]) => {
     const colour = colourOf({ kind: name.split(" ")[0], name });
     return [name, stack([[name, value, colour]], total), time(value), percent(value / total)];
@@ -137,21 +149,27 @@ function showWaits(chosen) {
 function showHead() {
   const about = Object.entries(recording.meta).map(([name, value]) => `${name} ${value}`);
   byId("about").textContent = about.join(" · ");
-  const busy = totals.busy.length ? totals.busy.reduce((sum, share) => sum + share, 0) / totals.busy.length : 0;
+  for (const [name, value] of Object.entries(numbers())) {
+    const pair = [element("dt", {}, name), element("dd", {}, `${value}`)];
+    byId("numbers").append(element("div", {}, ...pair));
+  }
+  const select = byId("step");
+  select.append(element("option", { value: "" }, "all"));
+  for (const { number } of steps) select.append(element("option", { value: number }, `${number}`));
+  select.addEventListener("change", () => {
+    choose(select.value === "" ? null : Number(select.value));
+  });
+}
+
+function numbers() {
+  const { busy, exposed, hidden, reduced } = totals, seconds = totals.seconds || 1;
   const lengths = steps.map((step) => step.ended - step.began).sort((a, b) => a - b);
-  const numbers = {
+  return {
     replicas: devices.length, steps: steps.length,
     "median step": lengths.length ? time(lengths[lengths.length >> 1]) : "–",
-    busy: percent(busy), "exposed communication": percent(totals.exposed / (totals.seconds || 1)),
-    "hidden communication": percent(totals.hidden / (totals.seconds || 1)),
-    "reduced per step": bytes(steps.length ? totals.reduced / steps.length : 0),
+    busy: percent(busy.reduce((sum, share) => sum + share, 0) / (busy.length || 1)),
+    "exposed communication": percent(exposed / seconds),
+    "hidden communication": percent(hidden / seconds),
+    "reduced per step": bytes(steps.length ? reduced / steps.length : 0),
   };
-  for (const [name, value] of Object.entries(numbers)) {
-    byId("numbers").append(element("div", {}, element("dt", {}, name), element("dd", {}, `${value}`)));
-  }
-  byId("step").append(element("option", { value: "" }, "all"));
-  for (const step of steps) byId("step").append(element("option", { value: step.number }, `${step.number}`));
-  byId("step").addEventListener("change", (input) => {
-    choose(input.target.value === "" ? null : Number(input.target.value));
-  });
 }

@@ -153,14 +153,16 @@ function listenToPointers() {
     moved = 0;
   });
   lanesCanvas.addEventListener("pointermove", (input) => {
-    if (!down.has(input.pointerId)) return point(input);
+    if (!down.has(input.pointerId)) {
+      point(input);
+      return;
+    }
     const [before, wide] = [middle(), down.size === 2 ? spread() : 0];
     down.set(input.pointerId, input.offsetX);
     moved += Math.abs(middle() - before);
     if (moved > 3 || wide) hideTip();
     pan(before - middle());
     if (wide) zoom(wide / spread(), toTime(middle()));
-    return undefined;
   });
   const release = (input) => {
     down.delete(input.pointerId);
