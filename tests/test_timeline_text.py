@@ -1,12 +1,21 @@
 """A recording as text, as a trace for Chrome, as numbers in a line and in a log."""
 
+import doctest
 import json
 
 import pytest
 from recordings import UNEVEN, lenet, recorded
 
 from minidp.errors import CheckpointError, ReplicaError
-from minidp.parallel.timeline import Log, Metrics, measure, step_table, summary, write_trace
+from minidp.parallel.timeline import (
+    Log,
+    Metrics,
+    measure,
+    metrics,
+    step_table,
+    summary,
+    write_trace,
+)
 
 
 def test_the_text_names_the_numbers():
@@ -37,6 +46,7 @@ def test_the_trace_has_every_event_once_and_an_arrow_to_each_reduction(tmp_path)
     assert {"name": "forward 0", "cat": "forward", "ph": "X", "pid": 0, "tid": 0, "ts": 0.005,
             "dur": 0.025, "args": {"step": 1}} in bars  # fmt: skip
     begins, ends = ([e for e in found if e["ph"] == phase] for phase in "sf")
+    assert {e["tid"] for e in begins} == {0} and {e["tid"] for e in ends} == {1}
     assert [e["pid"] for e in begins] == [1, 1] and [e["pid"] for e in ends] == [0, 1]
     assert [e["id"] for e in begins] == [e["id"] for e in ends]
     named = {e["pid"]: e["args"]["name"] for e in found if e["name"] == "process_name"}
@@ -56,6 +66,7 @@ def test_metrics_of_a_recording():
     assert line.startswith("step 10: loss 0.5000, ") and "0.2 MB/step" in line
     assert "exposed" not in Metrics(1, 1, 1.0, 64, busy=[0.5]).line()
     assert Metrics(0, 0, 0.0, 0).line() == "step 0: 0 rows/s"
+    assert doctest.testmod(metrics) == (0, 1)
 
 
 def test_the_log_has_one_object_a_line_and_is_added_to(tmp_path):

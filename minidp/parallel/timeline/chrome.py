@@ -59,7 +59,7 @@ def _event(event: Event, start: int) -> dict[str, Any]:
 
 
 def _flows(recording: Recording, start: int) -> Iterator[dict[str, Any]]:
-    """An arrow from where a bucket was made whole last to each reduction of it."""
+    """An arrow from where a bucket was made whole last, in backward, to each reduction of it."""
     last: dict[tuple[int, str], Event] = {}
     for event in recording.events:
         key = event.step, event.name
@@ -68,7 +68,8 @@ def _flows(recording: Recording, start: int) -> Iterator[dict[str, Any]]:
     for number, event in enumerate(e for e in recording.events if e.kind == "reduce"):
         source = last.get((event.step, event.name))
         if source is not None and source.began <= event.ended:
-            common = {"name": event.name, "cat": "bucket", "id": number, "tid": COMMUNICATION}
-            yield {"ph": "s", "pid": source.replica, "ts": (source.began - start) / 1000, **common}
-            yield {"ph": "f", "bp": "e", "pid": event.replica,
+            common = {"name": event.name, "cat": "bucket", "id": number}
+            yield {"ph": "s", "pid": source.replica, "tid": COMPUTE,
+                   "ts": (source.began - start) / 1000, **common}  # fmt: skip
+            yield {"ph": "f", "bp": "e", "pid": event.replica, "tid": COMMUNICATION,
                    "ts": (max(event.began, source.began) - start) / 1000, **common}  # fmt: skip
