@@ -43,6 +43,7 @@ class Browser:
         os.close(there[1])
         self.input, self.output = os.fdopen(here[1], "wb", 0), os.fdopen(there[0], "rb")
         self.watchdog = threading.Timer(patience, self.process.kill)
+        self.watchdog.daemon = True
         self.watchdog.start()
         self.count, self.session, self.errors, self.events = 0, None, [], []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
