@@ -19,6 +19,7 @@ from minidp.formula import Fused
 from minidp.graph import Graph
 from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value
 from minidp.mode import mode, quiet, quietly, switched
+from minidp.op import Op
 from minidp.tape import content
 from minidp.tensor import Tensor, wrap
 from minidp.types import Array
@@ -144,7 +145,8 @@ class Program:
             function = _caller(line, fixed) if line.call is None else _aside(line)
         call = f"{self._global('f', function)}({', '.join(given)})"
         targets = ", ".join(map(self._name, line.outputs))
-        targets += "," * (line.op is not None and line.op.line.outputs[0].variadic)
+        tuples = isinstance(line.op, Op) and line.op.line.outputs[0].variadic
+        targets += "," * bool(tuples)
         return f"{targets} = {call}" if targets else call
 
     def _text(self, given: Any) -> str:

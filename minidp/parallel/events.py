@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
@@ -14,7 +15,8 @@ class Event(NamedTuple):
     ``kind``: ``load`` (the loader is asked), ``copy`` (rows go to the device), ``forward`` and
     ``backward`` (``name`` is the module's path, "" the whole), ``ready`` (a moment: the gradient of
     a bucket is whole), ``reduce`` (adding it), ``wait`` (for other replicas; ``name`` says what
-    for), ``update`` (the optimiser), ``commit``. ``size`` is in bytes.
+    for), ``update`` (the optimiser), ``commit``, ``stall`` (something else held it up). ``size`` is
+    in bytes.
     """
 
     replica: int
@@ -27,12 +29,13 @@ class Event(NamedTuple):
     detail: str = ""
 
 
+@dataclass
 class Recording:
     """The events of a run; ``replicas`` are the devices' names, ``meta`` says what ran."""
 
-    def __init__(self, replicas: Sequence[str] = (), **meta: Any) -> None:
-        self.events: list[Event] = []
-        self.replicas, self.meta = list(replicas), meta
+    events: list[Event] = field(default_factory=list)
+    replicas: list[str] = field(default_factory=list)
+    meta: dict[str, Any] = field(default_factory=dict)
 
     def note(
         self, replica: int, step: int, kind: str, name: str, began: int, size: int = 0

@@ -32,7 +32,7 @@ from minidp.parallel.progress import Progress
 from minidp.parallel.replica import World
 from minidp.parallel.snapshot import fingerprint
 from minidp.parallel.split import check_workload
-from minidp.parallel.stats import Log, Stats
+from minidp.parallel.stats import Logged, Stats
 from minidp.parallel.training import Evaluation, Gradients, Program, Replays, Training
 from minidp.random import default_generator
 from minidp.tensor import Tensor
@@ -219,7 +219,7 @@ class Scheduler:
         exchange.recording = self.recording
         size = sum(bucket.master.data.nbytes for bucket in self.buckets)
         self._stats = Stats(exchange, feed, self.progress, size)
-        lines = None if log is None else Log(log, lambda: self.progress, self.stats)
+        lines = None if log is None else Logged(log, self._stats)
 
         def poll() -> None:
             if watch is not None:
@@ -237,15 +237,16 @@ class Scheduler:
         finally:
             self._stats.stop()
             if lines is not None:
-                lines.write()
+                lines.close()
 
     def _run(self, program: Program, world: World, feed: Feed) -> Any:
         world.adopt(self.ends[world.rank], world.step)
         return program(world, feed)
 
     def stats(self) -> dict[str, Any]:
-        """What the last pass has cost, or the running one so far: see ``minidp.parallel.stats``."""
-        return self._stats.report() if self._stats is not None else {}
+        """What the last pass has cost, or the running one so far: rows per second, each replica's
+        busy share, exposed communication and more. See ``minidp.parallel.metrics``."""
+        return self._stats.metrics().record() if self._stats is not None else {}
 
     @contextmanager
     def record(self) -> Iterator[Recording]:
@@ -254,7 +255,7 @@ class Scheduler:
         Module by module, unless steps are captured. Recorded steps take a little longer.
         """
         meta = {"model": type(self.model).__name__, "store": self.store}
-        self.recording = Recording([str(place) for place in self.places], **meta)
+        self.recording = Recording([], [str(place) for place in self.places], meta)
         try:
             yield self.recording
         finally:
