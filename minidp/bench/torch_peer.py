@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from minidp.bench.operations import Operation, layer_of, step_of, updates
 from minidp.bench.rounds import Entrant
-from minidp.bench.works import MOMENTUM, RATE, Work, batches, chain
+from minidp.bench.works import MOMENTUM, RATE, Work, batches, chain, weights
 from minidp.types import Array
 
 torch: Any = importlib.import_module("torch")
@@ -23,11 +23,11 @@ class TorchTrainer:
     """Trains a work in PyTorch, with a number of threads, from given weights."""
 
     def __init__(
-        self, work: Work, weights: Mapping[str, Array], threads: int, better: bool,
+        self, work: Work, state: Mapping[str, Array], threads: int, better: bool,
         data: list[tuple[Array, Array]] | None = None,
     ) -> None:  # fmt: skip
         self.threads = threads
-        self.model = loaded(work, weights)
+        self.model = loaded(work, state)
         given = batches(work) if data is None else data
         self._data = [tuple(map(torch.from_numpy, batch)) for batch in given]
         if better and work.images:
@@ -58,19 +58,17 @@ class TorchTrainer:
         return [self.step() for _ in range(steps)]
 
 
-def loaded(work: Work, weights: Mapping[str, Array]) -> Any:
+def loaded(work: Work, state: Mapping[str, Array]) -> Any:
     """The work's model in PyTorch, with these weights."""
     made = work.make(torch.nn, torch.nn.BatchNorm2d)
-    made.load_state_dict({name: torch.tensor(value) for name, value in weights.items()})
+    made.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
     return made
 
 
-def torch_trainers(
-    work: Work, weights: Mapping[str, Array], threads: int
-) -> dict[str, TorchTrainer]:
+def torch_trainers(work: Work, state: Mapping[str, Array], threads: int) -> dict[str, TorchTrainer]:
     """Both variants."""
     variants = {PLAIN: False, BETTER: True}
-    return {name: TorchTrainer(work, weights, threads, better)
+    return {name: TorchTrainer(work, state, threads, better)
             for name, better in variants.items()}  # fmt: skip
 
 
@@ -86,15 +84,28 @@ def torch_chain() -> Entrant:
     return Entrant(PLAIN, run)
 
 
-def threads_of_torch(number: int) -> AbstractContextManager[None]:
-    """A ``with`` block after which PyTorch has its number of threads again."""
-    return _Threads(number)
+def torch_operation(operation: Operation) -> dict[str, Callable[[], Any]]:
+    """Forward and backward of an op, with our weights; images in both layouts of memory."""
+    torch.set_num_threads(1)
+    state = {name: torch.tensor(value) for name, value in weights(layer_of(operation)).items()}
+    images = len(operation.shape) == 4
+    return {name: _operation(operation, state, name == BETTER)
+            for name in (PLAIN, BETTER)[: 1 + images]}  # fmt: skip
 
 
-class _Threads(AbstractContextManager[None]):
-    def __init__(self, number: int) -> None:
-        self.before = torch.get_num_threads()
-        torch.set_num_threads(number)
+def _operation(operation: Operation, state: Mapping[str, Any], better: bool) -> Callable[[], Any]:
+    layer, x = operation.make(torch.nn), torch.from_numpy(operation.input())
+    layer.load_state_dict(state)
+    if better:
+        last = {"memory_format": torch.channels_last}
+        layer, x = layer.to(**last), x.to(**last)
+    x.requires_grad_(operation.below is None)
+    step: Callable[[], Any] = step_of(operation, layer, x, torch.ones_like)
+    return step
 
-    def __exit__(self, *_: object) -> None:
-        torch.set_num_threads(self.before)
+
+def torch_updates() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The optimisers' updates, by their fused kernels."""
+    torch.set_num_threads(1)
+    return updates(lambda array: torch.nn.Parameter(torch.from_numpy(array)), torch.optim,
+                   fused=True)  # fmt: skip
