@@ -39,7 +39,7 @@ def parser() -> Parser:
     made.add_argument("--only", type=parts, default=PARTS, metavar="W1,W2",
                       help=f"some of {','.join(PARTS)} (all)")  # fmt: skip
     made.add_argument("--replicas", type=positive(int), default=many, metavar="K",
-                      help=f"replicas, and threads of PyTorch, besides 1 (here {many})")  # fmt: skip
+                      help=f"replicas, or threads of PyTorch, besides 1 ({many})")  # fmt: skip
     made.add_argument("--seconds", type=positive(float), metavar="S",
                       help=f"to measure each training step for ({Plan().seconds:.0f}); an op "
                       "takes a sixth")  # fmt: skip
@@ -94,7 +94,7 @@ def works_of(options: argparse.Namespace, plan: Plan, known: dict[int, Limits]) 
 def table(rows: Iterator[Row], plan: Plan, threads: bool) -> list[Row]:
     """Print rows as they come."""
     names = report.columns(plan.capture and threads, plan.peer() is not None, threads)
-    found = []
+    found: list[Row] = []
     for row in rows:
         if not found:
             print(f"\n{report.header(names)}")

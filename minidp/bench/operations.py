@@ -74,7 +74,9 @@ def layer_of(operation: Operation) -> Any:
     return operation.make(nn)
 
 
-def step_of(operation: Operation, layer: Any, x: Any, like: Callable[[Any], Any]) -> Any:
+def step_of(
+    operation: Operation, layer: Any, x: Any, like: Callable[[Any], Any]
+) -> Callable[[], Any]:
     """Forward, and backward from ones, in either library; ``like(y)`` makes the ones."""
     g = like(operation.call(layer, x))
     held = list(layer.parameters())
@@ -116,8 +118,10 @@ def updates(
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(name, step) of optimisers in either library: the update of a million parameters."""
     rng = np.random.default_rng(0)
-    made = {"SGD, momentum": lambda p: optimizers.SGD(p, 1e-3, 0.9, **options),
-            "Adam": lambda p: optimizers.Adam(p, 1e-3, **options)}  # fmt: skip
+    made: dict[str, Callable[[Any], Any]] = {
+        "SGD, momentum": lambda held: optimizers.SGD(held, 1e-3, 0.9, **options),
+        "Adam": lambda held: optimizers.Adam(held, 1e-3, **options),
+    }
     for name, make in made.items():
         parameter = tensor(rng.standard_normal(UPDATED, "float32"))
         parameter.grad = tensor(rng.standard_normal(UPDATED, "float32")).detach()

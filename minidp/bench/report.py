@@ -82,14 +82,22 @@ below 1 minidp is faster. GF/s: operations of the direct algorithms per second. 
 time that sgemm or memory allow, over ours; above 100 % by fewer operations or from a cache."""
 
 
+def noise(rows: Sequence[Row]) -> float:
+    """How far apart the quartiles of the machine's own speed were, over all rounds of all rows
+    with as many threads, in parts of the median."""
+    found: dict[int, list[float]] = {}
+    for row in rows:
+        found.setdefault(row.threads, []).extend(row.times[SGEMM].rounds)
+    return max((Times(tuple(each)).spread for each in found.values()), default=0.0)
+
+
 def warnings(rows: Sequence[Row], load: float | None) -> Iterator[str]:
     """What a reader of the tables must know."""
-    spreads = [row.times[SGEMM].spread for row in rows]
-    noise = quartiles(spreads)[1] if spreads else 0.0
-    if noise > NOISY:
-        yield (f"this machine is too noisy to tell small differences: its own product of matrices "
-               f"varied by {noise:.0%} within a row; close other programs, or measure longer with "
-               f"--seconds")  # fmt: skip
+    if (varied := noise(rows)) > NOISY:
+        yield (
+            "this machine is too noisy to tell small differences: its own product of matrices "
+            f"varied by {varied:.0%}; close other programs, or measure longer with --seconds"
+        )
     if load is not None and load > 0.5:
         yield f"other work was running when this began (load {load:.1f})"
     doubtful = [f"{row.name} ({row.threads} T)" for row in rows if _doubtful(row)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from minidp.bench.operations import Operation, layer_of, step_of, updates
 from minidp.bench.rounds import Entrant
-from minidp.bench.works import MOMENTUM, RATE, Work, batches, chain, weights
+from minidp.bench.works import MOMENTUM, RATE, Work, batches, chain, plainly, weights
 from minidp.types import Array
 
 torch: Any = importlib.import_module("torch")
@@ -74,7 +74,7 @@ def torch_trainers(work: Work, state: Mapping[str, Array], threads: int) -> dict
 
 def torch_chain() -> Entrant:
     """W4 in PyTorch."""
-    step = chain(lambda values: torch.tensor(values, requires_grad=True))
+    step = chain(lambda values: torch.tensor(values, requires_grad=True), plainly)
 
     def run(steps: int) -> None:
         torch.set_num_threads(1)
@@ -100,8 +100,7 @@ def _operation(operation: Operation, state: Mapping[str, Any], better: bool) -> 
         last = {"memory_format": torch.channels_last}
         layer, x = layer.to(**last), x.to(**last)
     x.requires_grad_(operation.below is None)
-    step: Callable[[], Any] = step_of(operation, layer, x, torch.ones_like)
-    return step
+    return step_of(operation, layer, x, torch.ones_like)
 
 
 def torch_updates() -> Iterator[tuple[str, Callable[[], Any]]]:
