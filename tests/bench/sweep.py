@@ -1,0 +1,233 @@
+"""Cost per operation over batches and widths: it should stay flat, and have no cliffs.
+
+    python tests/bench/sweep.py [--only linear,conv] [--rounds 5] [--torch] [--plot sweep.png]
+
+Sizes go in triples around round numbers (15, 16, 17; 31, 32, 33; ...), so that tails are met. Each
+size of a sweep runs in turn with the others, forward and backward, one thread; for a size the best
+round counts. A cliff is a pair of neighbouring sizes, at most an eighth apart, of which one costs
+more than 1.5 times as much per operation as the other. With ``--torch`` PyTorch's curve is drawn
+beside. Prints nanoseconds per thousand operations and the cliffs; if there are any, the exit code
+is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+import minidp as dp
+from minidp import nn
+from minidp.backend.cpu import blas_threads, keep_freed_memory
+from minidp.bench import works
+from minidp.bench.operations import Operation, cost_of, ours
+from minidp.bench.picture import COLOURS, FAINT, GRID
+from minidp.bench.rounds import Entrant, burst, steps_for
+from minidp.bench.trainers import OURS, repeated
+
+CLIFF, NEAR, BURST = 1.5, 9 / 8, 0.03
+SIZES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129)
+WIDTHS = (*SIZES, 191, 192, 193, 255, 256, 257)
+IMAGES = (6, 7, 8, 9, 13, 14, 15, 16, 17, 27, 28, 29, 31, 32, 33, 47, 48, 49, 55, 56, 57)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is swept: ``make(n)`` is the op, or a step and its operations, at size n."""
+
+    name: str
+    across: str
+    sizes: tuple[int, ...]
+    make: object
+
+
+def linear(n, rows=128):
+    return Operation("linear", lambda nn: nn.Linear(n, n), (rows, n))
+
+
+def conv(channels, rows=8, image=16, kernel=3):
+    """A convolution that keeps channels and image."""
+    return Operation(
+        "conv", lambda nn: nn.Conv2d(channels, channels, kernel, padding=kernel // 2),
+        (rows, channels, image, image),
+    )  # fmt: skip
+
+
+def norm(n):
+    return Operation("batch norm", lambda nn: nn.BatchNorm2d(n), (16, n, 16, 16))
+
+
+def layer_norm(n):
+    return Operation("layer norm", lambda nn: nn.LayerNorm(n), (512, n))
+
+
+SWEEPS = (
+    Sweep("linear, batch", "rows of 512 to 512", (*SIZES, 255, 256, 257), lambda n:
+          Operation("linear", lambda nn: nn.Linear(512, 512), (n, 512))),
+    Sweep("linear, width", "features, 128 rows", WIDTHS, linear),
+    Sweep("conv 3x3, batch", "images of 32 x 16 x 16", SIZES[:-3], lambda n: conv(32, n)),
+    Sweep("conv 3x3, width", "channels, 8 images of 16 x 16", SIZES, conv),
+    Sweep("conv 3x3, image", "side, 4 images, 32 channels", IMAGES, lambda n: conv(32, 4, n)),
+    Sweep("conv 5x5, width", "channels, 8 images of 14 x 14", SIZES[:-3], lambda n:
+          conv(n, 8, 14, 5)),
+    Sweep("conv 1x1, width", "channels, 8 images of 16 x 16", SIZES, lambda n: conv(n, kernel=1)),
+    Sweep("batch norm, width", "channels, 16 images of 16 x 16", SIZES, norm),
+    Sweep("layer norm, width", "features, 512 rows", WIDTHS, layer_norm),
+    Sweep("LeNet step, batch", "rows", SIZES, lambda n: n),
+)  # fmt: skip
+
+
+def lenet(rows):
+    """(step, operations) of a training step of W2 on some rows."""
+    work = works.WORKS[1]
+    made = works.model(work)
+    optimizer = dp.optim.SGD(made.parameters(), works.RATE, works.MOMENTUM)
+    x, y = (dp.tensor(array) for array in works.batches(work, rows)[0])
+    loss = nn.CrossEntropyLoss()
+
+    def step():
+        optimizer.zero_grad()
+        loss(made(x), y).backward()
+        optimizer.step()
+
+    return step, works.cost_of(work).flops * rows / work.rows
+
+
+def entrants(sweep, torch):
+    """(name, size, step, operations) of everyone in a sweep."""
+    for size in sweep.sizes:
+        operation = sweep.make(size)
+        if not isinstance(operation, Operation):
+            yield OURS, size, *lenet(size)
+            continue
+        flops = cost_of(operation).flops
+        yield OURS, size, ours(operation), flops
+        if torch:
+            from minidp.bench.torch_peer import torch_operation
+
+            steps = torch_operation(operation)
+            for name, step in steps.items():
+                yield name, size, step, flops
+
+
+def measure(sweep, rounds, torch):
+    """{who: {size: nanoseconds per thousand operations}}, of the best round; all run in turn."""
+    everyone = list(entrants(sweep, torch))
+    runs = [Entrant(name, repeated(step)) for name, _, step, _ in everyone]
+    steps = [steps_for(each, BURST) for each in runs]
+    best = [min(found) for found in zip(*(
+        [burst(each, many) for each, many in zip(runs, steps, strict=True)] for _ in range(rounds)
+    ), strict=True)]  # fmt: skip
+    costs = {}
+    for (name, size, _, flops), seconds in zip(everyone, best, strict=True):
+        who = OURS if name == OURS else "PyTorch"  # the better of its variants
+        found = costs.setdefault(who, {})
+        found[size] = min(found.get(size, np.inf), 1e12 * seconds / flops)
+    return costs
+
+
+def cliffs(costs):
+    """(size, next size, how many times as much) of neighbours that are too far apart."""
+    sizes = sorted(costs)
+    pairs = [(a, b, max(costs[a], costs[b]) / min(costs[a], costs[b]))
+             for a, b in pairwise(sizes) if b <= a * NEAR]  # fmt: skip
+    return [pair for pair in pairs if pair[2] > CLIFF]
+
+
+def report(sweep, costs):
+    """A line for each side, and one for each cliff of ours."""
+    for who, found in costs.items():
+        listed = " ".join(f"{size}:{cost:.1f}" for size, cost in found.items())
+        print(f"{sweep.name:<18} {who:<8} {listed}", flush=True)
+    for a, b, factor in cliffs(costs[OURS]):
+        print(f"{sweep.name:<18} CLIFF between {a} and {b}: {factor:.2f} times")
+
+
+def draw(path, results):
+    """A panel for each sweep: cost per operation over the size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    columns = min(3, len(results))
+    rows = -(-len(results) // columns)
+    figure, panels = plt.subplots(rows, columns, figsize=(4.3 * columns, 2.9 * rows), squeeze=False,
+                                  layout="constrained", facecolor="white")  # fmt: skip
+    for axes, (sweep, costs) in zip(panels.flat, results, strict=False):
+        draw_sweep(axes, sweep, costs)
+    for axes in panels.flat[len(results) :]:
+        axes.axis("off")
+    panels[0][0].legend(frameon=False, fontsize=9)
+    figure.supylabel("ns per thousand operations, forward and backward, one thread", fontsize=9)
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def draw_sweep(axes, sweep, costs):
+    """The curves, and a grey band between neighbours that make a cliff."""
+    for who, found in costs.items():
+        sizes = sorted(found)
+        axes.plot(sizes, [found[size] for size in sizes], "o-", ms=3, lw=1, color=COLOURS[who],
+                  label=who)  # fmt: skip
+    for a, b, _ in cliffs(costs[OURS]):
+        axes.axvspan(a, b, color="#f4a582", alpha=0.6, lw=0)
+    ticks = [size for size in (1, 2, 4, 8, 16, 32, 64, 128, 256)
+             if sweep.sizes[0] <= size <= sweep.sizes[-1]]  # fmt: skip
+    axes.set(xscale="log", yscale="log")
+    axes.set_title(sweep.name, fontsize=10)
+    axes.set_xlabel(sweep.across, fontsize=8.5, color=FAINT)
+    axes.set_xticks(ticks, [str(size) for size in ticks])
+    axes.minorticks_off()
+    plain_numbers(axes)
+    axes.grid(color=GRID, lw=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def plain_numbers(axes):
+    """Ticks at 1, 2 and 5 times powers of ten, written out."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def write(path, results):
+    """The costs by sweep, side and size; whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps({sweep.name: costs for sweep, costs in results}, indent=1) + "\n")
+    os.replace(part, path)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", default="", help="the beginnings of names, with commas")
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--torch", action="store_true")
+    options.add_argument("--plot", type=Path)
+    options.add_argument("--json", type=Path)
+    given = options.parse_args()
+    keep_freed_memory()
+    wanted = tuple(given.only.split(","))
+    results = []
+    with blas_threads(1):
+        for sweep in SWEEPS:
+            if sweep.name.startswith(wanted):
+                results.append((sweep, measure(sweep, given.rounds, given.torch)))
+                report(*results[-1])
+    if given.json:
+        write(given.json, results)
+    if given.plot:
+        draw(given.plot, results)
+    sys.exit(any(cliffs(costs[OURS]) for _, costs in results))
+
+
+if __name__ == "__main__":
+    main()
