@@ -11,6 +11,7 @@ import types
 from pathlib import Path
 
 from minidp import __main__ as installation
+from minidp.bench import __main__ as bench
 from minidp.examples import mnist
 from minidp.op import OPS
 
@@ -127,6 +128,7 @@ def check_example(words):
 
 RUNNERS = {
     "minidp": lambda words: installation.report(),
+    "minidp.bench": lambda words: bench.parser().parse_args(words),
     "minidp.examples.mnist": check_example,
     "pytest": check_pytest,
     "sphinx": check_site,

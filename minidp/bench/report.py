@@ -54,7 +54,7 @@ def row_line(names: Sequence[str], row: Row) -> str:
     ours, theirs = row.best(True), row.best(False)
     share = None if ours is None or row.bound is None else row.share(ours)
     cells = {
-        "name": f"{row.name} {row.what}".strip() + "" if row.agrees else f"! {row.name}",
+        "name": "! " * (not row.agrees) + f"{row.name} {row.what}".strip(),
         "threads": str(row.threads), "minidp": _ms(row.times.get(OURS)),
         "captured": _ms(row.times.get(CAPTURED)), "PyTorch": _ms(theirs),
         "ratio": str(row.ratio or "-"), "GF/s": _rate(row, ours),

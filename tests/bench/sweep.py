@@ -67,6 +67,18 @@ def layer_norm(n):
     return Operation("layer norm", lambda nn: nn.LayerNorm(n), (512, n))
 
 
+def lstm(n):
+    return Operation("lstm", lambda nn: nn.LSTM(n, n, batch_first=True), (16, 16, n),
+                     call=lambda layer, x: layer(x)[0])  # fmt: skip
+
+
+def attention(n):
+    return Operation(
+        "attention", lambda nn: nn.MultiheadAttention(64, 4, batch_first=True), (8, n, 64),
+        call=lambda layer, x: layer(x, x, x, need_weights=False)[0],
+    )  # fmt: skip
+
+
 SWEEPS = (
     Sweep("linear, batch", "rows of 512 to 512", (*SIZES, 255, 256, 257), lambda n:
           Operation("linear", lambda nn: nn.Linear(512, 512), (n, 512))),
@@ -79,6 +91,8 @@ SWEEPS = (
     Sweep("conv 1x1, width", "channels, 8 images of 16 x 16", SIZES, lambda n: conv(n, kernel=1)),
     Sweep("batch norm, width", "channels, 16 images of 16 x 16", SIZES, norm),
     Sweep("layer norm, width", "features, 512 rows", WIDTHS, layer_norm),
+    Sweep("lstm, width", "features, 16 steps of 16 rows", SIZES, lstm),
+    Sweep("attention, length", "places, 8 rows of 64 in 4 heads", SIZES, attention),
     Sweep("LeNet step, batch", "rows", SIZES, lambda n: n),
 )  # fmt: skip
 
