@@ -265,8 +265,9 @@ def test_what_is_timed_as_reduction_and_update_is_one():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not TORCH, reason="PyTorch is not installed")
-def test_processes_of_torch_do_the_same_work():
-    ddp = script("ddp")
+def test_processes_of_torch_do_the_same_work(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parent / "bench")  # processes look there too
+    ddp = importlib.import_module("ddp")
     peers = ddp.Processes(works.WORKS[0], 2)
     try:
         ours = ddp.Trainer(works.WORKS[0], 2).losses(3)

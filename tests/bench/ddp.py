@@ -33,7 +33,7 @@ CHECKED = 5
 VARIANTS = {"DDP": False, "DDP channels_last": True}
 
 
-def worker(link, rank, size, meeting, work, state):
+def worker(link, rank, size, meeting, work):
     """A process of PyTorch: trains its rows as often as it is told, and answers with the losses."""
     import torch
     from torch import distributed
@@ -43,7 +43,7 @@ def worker(link, rank, size, meeting, work, state):
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank,
                                    world_size=size)  # fmt: skip
-    rows = work.rows // size
+    rows, state = work.rows // size, link.recv()
     data = [(x[rank * rows :][:rows], y[rank * rows :][:rows]) for x, y in batches(work)]
     trainers = []
     for better in VARIANTS.values():
@@ -61,33 +61,36 @@ class Processes:
     """The processes of PyTorch, as one entrant per variant."""
 
     def __init__(self, work, size):
-        context, state = multiprocessing.get_context("spawn"), weights(model(work))
+        context = multiprocessing.get_context("spawn")
         self.folder = tempfile.TemporaryDirectory()
         meeting = Path(self.folder.name) / "meeting"
         self.links, self.started = [], []
         for rank in range(size):
             here, there = context.Pipe()
             process = context.Process(target=worker, daemon=True,
-                                      args=(there, rank, size, meeting, work, state))  # fmt: skip
+                                      args=(there, rank, size, meeting, work))  # fmt: skip
             process.start()
             there.close()
             self.links.append(here)
             self.started.append(process)
+        self._tell(weights(model(work)))
         assert self._answers() == ["ready"] * size
 
     def losses(self, variant, steps):
         """The mean over all rows of the loss of each step."""
-        for link in self.links:
-            link.send((variant, steps))
+        self._tell((variant, steps))
         return np.mean(self._answers(), axis=0)
+
+    def _tell(self, what):
+        for link in self.links:
+            link.send(what)
 
     def _answers(self):
         """What every process says; an error when one has died."""
         return [link.recv() for link in self.links]
 
     def end(self):
-        for link in self.links:
-            link.send(None)
+        self._tell(None)
         for process in self.started:
             process.join(20)
         self.folder.cleanup()
