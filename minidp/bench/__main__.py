@@ -12,8 +12,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib.util
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -126,13 +124,6 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write(path: Path, found: dict[str, Any]) -> None:
-    """Write JSON whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps(found, indent=1) + "\n")
-    os.replace(part, path)
-
-
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Run the command; a SystemExit with 1 when results disagree."""
     options = parser().parse_args(arguments)
@@ -141,7 +132,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     with blas_threads(1):
         found = measure(options)
     if options.json is not None:
-        write(options.json, found)
+        report.write(options.json, found)
     if options.plot is not None:
         from minidp.bench.picture import draw
 

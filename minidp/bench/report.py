@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from minidp.bench.machine import SGEMM
@@ -130,3 +133,10 @@ def _entrant(row: Row, times: Times) -> dict[str, Any]:
     low, high = quartiles(times.rounds)
     return {"ms": 1e3 * times.median, "low": 1e3 * low, "high": 1e3 * high,
             "share": row.share(times), "rounds": [1e3 * each for each in times.rounds]}  # fmt: skip
+
+
+def write(path: Path, found: dict[str, Any]) -> None:
+    """Write JSON whole or not at all."""
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(found, indent=1) + "\n")
+    os.replace(part, path)

@@ -17,6 +17,7 @@ import inspect
 import json
 import multiprocessing
 import tempfile
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy as np
 from minidp import nn
 from minidp.bench import machine
 from minidp.bench.measure import AGREE, apart
-from minidp.bench.report import NOISY
+from minidp.bench.report import NOISY, write
 from minidp.bench.rounds import Entrant, alternate, ratio
 from minidp.bench.trainers import OURS, Trainer
 from minidp.bench.works import WORKS, batches, model, weights
@@ -132,6 +133,7 @@ def main():
     options.add_argument("--seconds", type=float, default=20.0)
     options.add_argument("--replicas", type=int, default=2)
     options.add_argument("--capture", action="store_true")
+    options.add_argument("--json", type=Path)
     given = options.parse_args()
     importlib.import_module("torch")
     local = "sync" in inspect.signature(nn.BatchNorm2d).parameters
@@ -144,6 +146,8 @@ def main():
             continue
         result[work.name] = report(work, *measure(work, given))
     print(json.dumps(result))
+    if given.json:
+        write(given.json, {"when": str(date.today()), "works": result})
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 import minidp as dp
 from minidp import nn, optim
 from minidp.bench import machine
+from minidp.bench.report import write
 from minidp.bench.rounds import burst
 
 BLOCKS, WARM = 20, 4
@@ -66,6 +67,7 @@ def main():
     options.add_argument("--steps", type=int, default=10_000)
     options.add_argument("--replicas", type=int, default=2)
     options.add_argument("--capture", action="store_true")
+    options.add_argument("--json", type=Path)
     given = options.parse_args()
     found = list(blocks(scheduler(given.replicas, given.capture), given.steps))
     bytes_, step, sgemm = ([block[i] for block in found[WARM:]] for i in range(3))
@@ -75,14 +77,17 @@ def main():
         failures.append("memory grows")
     if relative[0] > MOST_TIME + abs(relative[1]):
         failures.append("steps get slower")
-    print(json.dumps({
+    told = {
         "steps": given.steps, "replicas": given.replicas, "capture": given.capture,
         "memory_mib": round(bytes_[-1] / 2**20, 1),
         "memory_growth_mib": round(growth(bytes_) / 2**20, 3),
         "ms_per_step": round(1e3 * statistics.median(step), 3),
         "step_growth": round(relative[0], 3), "sgemm_growth": round(relative[1], 3),
         "steady": abs(relative[1]) <= MOST_TIME, "failures": failures,
-    }))  # fmt: skip
+    }  # fmt: skip
+    print(json.dumps(told))
+    if given.json:
+        write(given.json, told)
     sys.exit(bool(failures))
 
 

@@ -25,6 +25,7 @@ import numpy as np
 
 import minidp as dp
 from minidp import nn, optim
+from minidp.bench.report import write
 from minidp.bench.rounds import settle
 from minidp.bench.works import MOMENTUM, RATE, WORKS, model
 from minidp.parallel.launch import launch_on
@@ -132,6 +133,7 @@ def main():
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--steps", type=int, default=100)
     options.add_argument("--replicas", type=int, default=2)
+    options.add_argument("--json", type=Path)
     given = options.parse_args()
     train = scheduler(given.replicas)
     numbers = sum(p.numel() for p in train.model.parameters())
@@ -145,7 +147,10 @@ def main():
     result = {name: {"median": 1e3 * statistics.median(found), "best": 1e3 * min(found)}
               for name, found in times.items()}  # fmt: skip
     reached = statistics.median(times[OURS]) <= GOAL
-    print(json.dumps({"numbers": numbers, "ms": result, "goal": 1e3 * GOAL, "reached": reached}))
+    found = {"numbers": numbers, "ms": result, "goal": 1e3 * GOAL, "reached": reached}
+    print(json.dumps(found))
+    if given.json:
+        write(given.json, found)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ is 1.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from minidp.backend.cpu import blas_threads, keep_freed_memory
 from minidp.bench import works
 from minidp.bench.operations import Operation, cost_of, ours
 from minidp.bench.picture import COLOURS, FAINT, GRID
+from minidp.bench.report import write
 from minidp.bench.rounds import Entrant, burst, steps_for
 from minidp.bench.trainers import OURS, repeated
 
@@ -213,11 +213,13 @@ def plain_numbers(axes):
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def write(path, results):
-    """The costs by sweep, side and size; whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(json.dumps({sweep.name: costs for sweep, costs in results}, indent=1) + "\n")
-    os.replace(part, path)
+def known(found):
+    """(sweep, costs, cliffs) of what ``write`` wrote."""
+    for sweep in SWEEPS:
+        if sweep.name in found:
+            costs = {who: {int(size): cost for size, cost in each.items()}
+                     for who, each in found[sweep.name].items()}  # fmt: skip
+            yield sweep, costs, cliffs(costs[OURS])
 
 
 def main():
@@ -237,7 +239,8 @@ def main():
                 results.append((sweep, measure(sweep, given.rounds, given.torch)))
                 report(*results[-1])
     if given.json:
-        write(given.json, results)
+        costs = {sweep.name: found for sweep, found in results}
+        write(given.json, {"when": str(date.today()), "costs": costs})
     if given.plot:
         draw(given.plot, results)
     sys.exit(any(cliffs(costs[OURS]) for _, costs in results))
