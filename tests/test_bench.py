@@ -190,6 +190,14 @@ def test_entrants_run_in_turn_and_each_other_round_backwards():
     assert found["a"].median >= 1e-3
 
 
+def test_on_a_busy_machine_only_own_time_counts():
+    sleeping = Entrant("sleeping", lambda steps: time.sleep(0.01 * steps))
+    found = {busy: Plan(seconds=0, burst=0.02, busy=busy).times([sleeping])["sleeping"].median
+             for busy in (False, True)}  # fmt: skip
+    assert found[False] >= 0.01 > 0.005 > found[True]
+    assert Plan(seconds=0, busy=True).times([sleeping], threads=2)["sleeping"].median >= 0.01
+
+
 def test_a_ratio_is_of_medians_with_quartiles_of_pairs():
     found = rounds.ratio(Times((1.0, 2.0, 9.0)), Times((2.0, 4.0, 3.0)))
     assert found.median == 2 / 3 and (found.low, found.high) == (0.5, 1.75)

@@ -43,6 +43,9 @@ def parser() -> Parser:
                       "takes a sixth")  # fmt: skip
     made.add_argument("--quick", action="store_true", help="half a minute, and rough")
     made.add_argument("--capture", action="store_true", help="captured steps as well, fused")
+    made.add_argument("--busy", action="store_true",
+                      help="on a busy machine: rows of one thread count that thread's own time, "
+                      "not that of others on its core; rows of several are as before")  # fmt: skip
     made.add_argument("--no-torch", action="store_true", help="without PyTorch")
     made.add_argument("--json", type=Path, metavar="FILE", help="write everything there")
     made.add_argument("--plot", type=Path, metavar="FILE",
@@ -76,7 +79,7 @@ def check_files(options: argparse.Namespace) -> None:
 def plan_of(options: argparse.Namespace) -> Plan:
     plan = QUICK if options.quick else Plan()
     return replace(plan, seconds=options.seconds or plan.seconds, capture=options.capture,
-                   torch=not options.no_torch)  # fmt: skip
+                   torch=not options.no_torch, busy=options.busy)  # fmt: skip
 
 
 def works_of(options: argparse.Namespace, plan: Plan, known: dict[int, Limits]) -> Iterator[Row]:
@@ -116,7 +119,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "minidp": minidp.__version__, "machine": here, "load": load,
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "seconds": plan.seconds,
+        "seconds": plan.seconds, "busy": plan.busy,
         "limits": {k: {"sgemm_flops_per_second": each.flops,
                        "memory_bytes_per_second": each.bytes} for k, each in known.items()},
         "works": list(map(report.as_json, rows)), "ops": list(map(report.as_json, ops)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,7 +22,8 @@ AGREE = 1e-3
 
 @dataclass(frozen=True)
 class Plan:
-    """How to measure. ``seconds`` go to each training step, a sixth of that to each op."""
+    """How to measure. ``seconds`` go to each training step, a sixth of that to each op. ``busy``:
+    on one thread, the time that other processes had the core is not counted."""
 
     seconds: float = 12.0
     burst: float = BURST
@@ -29,16 +31,20 @@ class Plan:
     checked: int = 5
     capture: bool = False
     torch: bool = True
+    busy: bool = False
 
     def peer(self) -> Any:
         """The module that runs PyTorch, or None where it is not wanted or not there."""
         wanted = self.torch and find_spec("torch") is not None
         return importlib.import_module("minidp.bench.torch_peer") if wanted else None
 
-    def times(self, entrants: Sequence[Entrant], share: float = 1.0) -> dict[str, Times]:
+    def times(
+        self, entrants: Sequence[Entrant], share: float = 1.0, threads: int = 1
+    ) -> dict[str, Times]:
         """Measure these in turn."""
         length = max(self.burst * share, 0.03)
-        return alternate(entrants, self.seconds * share, length, self.least)
+        clock = time.process_time if self.busy and threads == 1 else time.perf_counter
+        return alternate(entrants, self.seconds * share, length, self.least, clock)
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,8 @@ class Row:
 
 def limits(threads: int, plan: Plan) -> Limits:
     """What this machine can do with some threads."""
-    found = plan.times([machine.sgemm(threads), machine.sum_of_vectors(threads=threads)], 0.25)
+    entrants = [machine.sgemm(threads), machine.sum_of_vectors(threads=threads)]
+    found = plan.times(entrants, 0.25, threads)
     flops = machine.flops_of_sgemm(threads) / found[machine.SGEMM].median
     return Limits(flops, machine.bytes_of_sum() / found[machine.SUM].median)
 
@@ -113,7 +120,7 @@ def measure_work(work: Work, threads: int, plan: Plan, limits: Limits) -> Row:
         everyone |= peer.torch_trainers(work, works.weights(works.model(work)), threads)
     difference = apart([each.losses(plan.checked) for each in everyone.values()])
     entrants = [Entrant(name, each.run) for name, each in everyone.items()]
-    times = plan.times([machine.sgemm(threads), *entrants])
+    times = plan.times([machine.sgemm(threads), *entrants], threads=threads)
     return Row(work.name, work.what, threads, works.cost_of(work), times,
                renewed(limits, times, threads), difference)  # fmt: skip
 
