@@ -252,7 +252,12 @@ def test_warnings():
 def test_sweep_finds_cliffs_between_neighbours_only():
     sweep = script("sweep")
     assert sweep.cliffs({15: 1.0, 16: 1.0, 17: 1.6, 31: 9.0}) == [(16, 17, 1.6)]
-    assert sweep.cliffs({1: 9.0, 2: 1.0, 128: 1.0, 129: 1.4}) == []
+    assert sweep.cliffs({1: 2.9, 2: 1.0, 128: 1.0, 129: 1.4}) == []
+
+
+def test_sweep_finds_a_smaller_size_that_takes_longer():
+    sweep, found = script("sweep"), {1: 8.0, 2: 1.0}
+    assert sweep.cliffs(found) == [(1, 2, 4.0)] and sweep.cliffs(found, 3) == []
 
 
 def test_long_run_tells_growth_from_disturbance():

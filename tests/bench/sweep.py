@@ -6,8 +6,9 @@ Sizes go in triples around round numbers (15, 16, 17; 31, 32, 33; ...), so that 
 size of a sweep runs in turn with the others, forward and backward, on one thread, whose own time is
 counted; for a size the best round counts, and sizes that seem to make a cliff run more of them. A
 cliff is a pair of neighbouring sizes, at most an eighth apart, of which one costs more than 1.5
-times as much per operation as the other. With ``--torch`` PyTorch's curve is drawn beside. Prints
-nanoseconds per thousand operations and the cliffs; if there are any, the exit code is 1.
+times as much per operation as the other; or of which the smaller takes 1.5 times as long in all.
+With ``--torch`` PyTorch's curve is drawn beside. Prints nanoseconds per thousand operations and the
+cliffs; if there are any, the exit code is 1.
 """
 
 from __future__ import annotations
@@ -40,12 +41,18 @@ IMAGES = (6, 7, 8, 9, 13, 14, 15, 16, 17, 27, 28, 29, 31, 32, 33, 47, 48, 49, 55
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is swept: ``make(n)`` is the op, or a step and its operations, at size n."""
+    """What is swept: ``make(n)`` is the op at size n, or None for LeNet's step; its operations
+    grow by n ** power."""
 
     name: str
     across: str
     sizes: tuple[int, ...]
     make: object
+    power: int = 1
+
+    def cliffs(self, result):
+        """Where ours has cliffs."""
+        return cliffs(result[OURS], self.power)
 
 
 def linear(n, rows=128):
@@ -83,18 +90,19 @@ def attention(n):
 SWEEPS = (
     Sweep("linear, batch", "rows of 512 to 512", (*SIZES, 255, 256, 257), lambda n:
           Operation("linear", lambda nn: nn.Linear(512, 512), (n, 512))),
-    Sweep("linear, width", "features, 128 rows", WIDTHS, linear),
+    Sweep("linear, width", "features, 128 rows", WIDTHS, linear, 2),
     Sweep("conv 3x3, batch", "images of 32 x 16 x 16", SIZES[:-3], lambda n: conv(32, n)),
-    Sweep("conv 3x3, width", "channels, 8 images of 16 x 16", SIZES, conv),
-    Sweep("conv 3x3, image", "side, 4 images, 32 channels", IMAGES, lambda n: conv(32, 4, n)),
+    Sweep("conv 3x3, width", "channels, 8 images of 16 x 16", SIZES, conv, 2),
+    Sweep("conv 3x3, image", "side, 4 images, 32 channels", IMAGES, lambda n: conv(32, 4, n), 2),
     Sweep("conv 5x5, width", "channels, 8 images of 14 x 14", SIZES[:-3], lambda n:
-          conv(n, 8, 14, 5)),
-    Sweep("conv 1x1, width", "channels, 8 images of 16 x 16", SIZES, lambda n: conv(n, kernel=1)),
+          conv(n, 8, 14, 5), 2),
+    Sweep("conv 1x1, width", "channels, 8 images of 16 x 16", SIZES, lambda n:
+          conv(n, kernel=1), 2),
     Sweep("batch norm, width", "channels, 16 images of 16 x 16", SIZES, norm),
     Sweep("layer norm, width", "features, 512 rows", WIDTHS, layer_norm),
-    Sweep("lstm, width", "features, 16 steps of 16 rows", SIZES, lstm),
+    Sweep("lstm, width", "features, 16 steps of 16 rows", SIZES, lstm, 2),
     Sweep("attention, length", "places, 8 rows of 64 in 4 heads", SIZES, attention),
-    Sweep("LeNet step, batch", "rows", SIZES, lambda n: n),
+    Sweep("LeNet step, batch", "rows", SIZES, lambda n: None),
 )  # fmt: skip
 
 
@@ -151,7 +159,7 @@ def measure(sweep, rounds, torch):
     runners = [Runner(*each) for each in entrants(sweep, torch)]
     turns(runners, rounds)
     for _ in range(AGAIN):
-        suspects = {size for pair in cliffs(costs(runners)[OURS]) for size in pair[:2]}
+        suspects = {size for pair in sweep.cliffs(costs(runners)) for size in pair[:2]}
         turns([each for each in runners if each.who == OURS and each.size in suspects], rounds)
     return costs(runners)
 
@@ -172,11 +180,15 @@ def costs(runners):
     return found
 
 
-def cliffs(found):
-    """(size, next size, how many times as much) of neighbours that are too far apart."""
-    sizes = sorted(found)
-    pairs = [(a, b, max(found[a], found[b]) / min(found[a], found[b]))
-             for a, b in pairwise(sizes) if b <= a * NEAR]  # fmt: skip
+def cliffs(found, power=1):
+    """(size, next size, how many times as much) of neighbours that are too far apart: per
+    operation if they are near, and in all if the smaller takes longer. Operations grow by
+    size ** power."""
+    pairs = []
+    for a, b in pairwise(sorted(found)):
+        factor = max(found[a], found[b]) / min(found[a], found[b])
+        longer = found[a] / found[b] * (a / b) ** power
+        pairs.append((a, b, max(longer, factor if b <= a * NEAR else 0)))
     return [pair for pair in pairs if pair[2] > CLIFF]
 
 
@@ -185,7 +197,7 @@ def report(sweep, result):
     for who, found in result.items():
         listed = " ".join(f"{size}:{cost:.1f}" for size, cost in found.items())
         print(f"{sweep.name:<18} {who:<8} {listed}", flush=True)
-    for a, b, factor in cliffs(result[OURS]):
+    for a, b, factor in sweep.cliffs(result):
         print(f"{sweep.name:<18} CLIFF between {a} and {b}: {factor:.2f} times")
 
 
@@ -216,7 +228,7 @@ def draw_sweep(axes, sweep, result):
         sizes = sorted(found)
         axes.plot(sizes, [found[size] for size in sizes], "o-", ms=3, lw=1, color=COLOURS[who],
                   label=who)  # fmt: skip
-    for a, b, _ in cliffs(result[OURS]):
+    for a, b, _ in sweep.cliffs(result):
         axes.axvspan(a, b, color="#f4a582", alpha=0.6, lw=0)
     ticks = [size for size in (1, 2, 4, 8, 16, 32, 64, 128, 256)
              if sweep.sizes[0] <= size <= sweep.sizes[-1]]  # fmt: skip
@@ -245,7 +257,7 @@ def known(found):
         if sweep.name in found:
             result = {who: {int(size): cost for size, cost in each.items()}
                       for who, each in found[sweep.name].items()}  # fmt: skip
-            yield sweep, result, cliffs(result[OURS])
+            yield sweep, result, sweep.cliffs(result)
 
 
 def main():
@@ -269,7 +281,7 @@ def main():
         write(given.json, {"when": str(date.today()), "costs": found})
     if given.plot:
         draw(given.plot, results)
-    sys.exit(any(cliffs(result[OURS]) for _, result in results))
+    sys.exit(any(sweep.cliffs(result) for _, result in results))
 
 
 if __name__ == "__main__":
