@@ -57,9 +57,22 @@ def draw_panel(
         draw_roof(axes, each, across, place, threads)
     for row in rows:
         draw_row(axes, row, list(limits).index(row["threads"]))
+    low, high = axes.get_ylim()
+    roof = max(each["sgemm_flops_per_second"] for each in limits.values()) / 1e9
+    axes.set_ylim(min(low, roof / 30), max(high, roof * 2))
+    plain_numbers(axes.yaxis)
     axes.grid(color=GRID, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     draw_legend(axes, list(limits))
+
+
+def plain_numbers(axis: Any) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 times powers of ten, written out."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def span(rows: Sequence[Mapping[str, Any]]) -> Array:
@@ -76,8 +89,8 @@ def draw_roof(
     axes.plot(across, np.minimum(flops, memory * across), color="#444444", lw=1.3, zorder=1,
               ls=DASHES[place % len(DASHES)])  # fmt: skip
     many = f", {threads} threads" if threads > 1 else ""
-    axes.text(across[-1], flops * 1.04, f"sgemm {flops:.0f} GFLOP/s{many} ", ha="right",
-              va="bottom", fontsize=8.5, color="#444444")  # fmt: skip
+    axes.text(flops / memory, flops * 1.04, f"sgemm {flops:.0f} GFLOP/s{many}", va="bottom",
+              fontsize=8.5, color="#444444")  # fmt: skip
     if place == 0:
         axes.text(0.5 * flops / memory * 1.2, 0.5 * flops, f"memory {memory:.0f} GB/s",
                   fontsize=8.5, va="top", color="#444444")  # fmt: skip

@@ -100,7 +100,7 @@ def bench(found):
 
 def sweep(found):
     """Where there are cliffs, and the picture."""
-    results = known(found["costs"])
+    results = list(known(found["costs"]))
     lines = [f"- {sweep.name}: between {a} and {b}, {factor:.2f} times"
              for sweep, _, cliffs in results for a, b, factor in cliffs]  # fmt: skip
     yield "cliffs", "\n".join(lines) or f"On {found['when']} there was no cliff."

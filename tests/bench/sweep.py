@@ -28,7 +28,7 @@ from minidp import nn
 from minidp.backend.cpu import blas_threads, keep_freed_memory
 from minidp.bench import works
 from minidp.bench.operations import Operation, cost_of, ours
-from minidp.bench.picture import COLOURS, FAINT, GRID
+from minidp.bench.picture import COLOURS, FAINT, GRID, plain_numbers
 from minidp.bench.report import write
 from minidp.bench.rounds import Entrant, burst, steps_for
 from minidp.bench.trainers import OURS, repeated
@@ -218,7 +218,7 @@ def draw(path, results):
         axes.axis("off")
     panels[0][0].legend(frameon=False, fontsize=9)
     figure.supylabel("ns per thousand operations, forward and backward, one thread", fontsize=9)
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=85)
     plt.close(figure)
 
 
@@ -237,18 +237,9 @@ def draw_sweep(axes, sweep, result):
     axes.set_xlabel(sweep.across, fontsize=8.5, color=FAINT)
     axes.set_xticks(ticks, [str(size) for size in ticks])
     axes.minorticks_off()
-    plain_numbers(axes)
+    plain_numbers(axes.yaxis)
     axes.grid(color=GRID, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def plain_numbers(axes):
-    """Ticks at 1, 2 and 5 times powers of ten, written out."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def known(found):
