@@ -59,13 +59,13 @@ def settle(patience: float = PATIENCE) -> bool:
     Threads of OpenMP go on spinning after their work (libgomp some milliseconds, Intel's 0.2 s),
     on the cores that the next entrant is to have.
     """
-    ends = time.perf_counter() + patience
-    while time.perf_counter() < ends:
+    ends, quiet = time.perf_counter() + patience, 0
+    while quiet < 2 and time.perf_counter() < ends:
         used, began = time.process_time(), time.perf_counter()
         time.sleep(0.003)
-        if time.process_time() - used < 0.2 * (time.perf_counter() - began):
-            return True
-    return False
+        still = time.process_time() - used < 0.1 * (time.perf_counter() - began)
+        quiet = quiet + 1 if still else 0
+    return quiet == 2
 
 
 Clock = Callable[[], float]
