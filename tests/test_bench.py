@@ -272,7 +272,8 @@ def test_tables_of_the_page_can_be_renewed(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent / "bench")
     publish = importlib.import_module("publish")
     text = publish.PAGE.read_text()
-    for name in ("machine", "works", "ops", "cliffs", "ddp", "reduce_update", "long_run"):
+    for name in ("machine", "works", "ops", "cliffs", "ddp", "reduce_update", "scaling",
+                 "long_run"):
         after = publish.renewed(text, name, "| new |")
         assert f"<!-- {name} -->\n| new |\n<!-- end -->" in after
         assert after.count("<!-- end -->") == text.count("<!-- end -->")

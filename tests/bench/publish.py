@@ -29,6 +29,7 @@ COMMANDS = {
     "sweep": "tests/bench/sweep.py --torch --json {file}",
     "ddp": "tests/bench/ddp.py --json {file}",
     "reduce_update": "tests/bench/reduce_update.py --json {file}",
+    "scaling": "tests/bench/scaling.py --models W1,W2,W3,W3-local --json {file}",
     "long_run": "tests/bench/long_run.py --json {file}",
 }
 
@@ -122,6 +123,15 @@ def reduce_update(found):
     yield "reduce_update", table(["", "median, ms", "best, ms"], rows)
 
 
+def scaling(found):
+    """Rows per second of several replicas and of one."""
+    rows = [(each["model"], each["batch"], f"{each['rows_per_second_1']:,.0f}",
+             f"{each['rows_per_second_k']:,.0f}", f"{each['ratio']:.2f}")
+            for each in found["models"]]  # fmt: skip
+    yield "scaling", table(["work", "batch", "one replica, rows/s", "two replicas, rows/s",
+                            "ratio"], rows)  # fmt: skip
+
+
 def long_run(found):
     yield "long_run", (
         f"{found['steps']:,} steps of {found['ms_per_step']} ms: memory stays at "
@@ -148,7 +158,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     if given.measure:
         measure(folder, names)
-    text, writers = PAGE.read_text(), (bench, sweep, ddp, reduce_update, long_run)
+    text, writers = PAGE.read_text(), (bench, sweep, ddp, reduce_update, scaling, long_run)
     for writer in writers:
         file = folder / f"{writer.__name__}.json"
         if file.exists() and writer.__name__ in names:
