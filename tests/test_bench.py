@@ -97,7 +97,7 @@ def test_beside_torch_everyone_does_the_same_work(tiny, capsys):
     found = bench.main(["--quick", "--only", "W1,W4,ops", "--replicas", "2"])
     check(found, {"minidp", "sgemm", "PyTorch"})
     assert [each["threads"] for each in found["works"]] == [1, 2, 1]
-    assert "PyTorch channels_last" in found["works"][0]["entrants"]
+    assert "PyTorch tuned" in found["works"][0]["entrants"]
     assert all(each["ratio"]["median"] > 0 for each in [*found["works"], *found["ops"]])
     assert 0 <= found["works"][0]["apart"] < 1e-4
 
@@ -225,7 +225,7 @@ def test_the_bound_is_the_slower_of_arithmetic_and_memory():
 
 def test_the_fastest_of_each_side_counts():
     found = row({"minidp": (4.0, 4.0), "captured": (2.0, 2.0), "PyTorch": (8.0, 8.0),
-                 "PyTorch channels_last": (5.0, 5.0)})  # fmt: skip
+                 "PyTorch tuned": (5.0, 5.0)})  # fmt: skip
     assert found.ratio.median == 0.4
 
 
@@ -279,7 +279,7 @@ def test_tables_of_the_page_can_be_renewed(monkeypatch):
         assert after.count("<!-- end -->") == text.count("<!-- end -->")
     with pytest.raises(AssertionError, match="there is no <!-- nothing -->"):
         publish.renewed(text, "nothing", "")
-    found = {"works": {"W1": {"ms": {"minidp": 1.0, "DDP": 4.0, "DDP channels_last": 2.0},
+    found = {"works": {"W1": {"ms": {"minidp": 1.0, "DDP": 4.0, "DDP tuned": 2.0},
                               "ratio": 0.5, "quartiles": [0.4, 0.6]}}}  # fmt: skip
     assert next(publish.ddp(found))[1].endswith("| W1 | 1 | 2 | 0.50 (0.40 to 0.60) |")
 

@@ -14,7 +14,7 @@ from minidp.types import Array
 
 torch: Any = importlib.import_module("torch")
 
-PLAIN, BETTER = "PyTorch", "PyTorch channels_last"
+PLAIN, BETTER = "PyTorch", "PyTorch tuned"
 """Its two variants: as one writes it, and with images in channels-last memory and the optimiser's
 fused kernel."""
 

@@ -31,7 +31,7 @@ from minidp.bench.trainers import OURS, Trainer
 from minidp.bench.works import WORKS, batches, model, weights
 
 CHECKED = 5
-VARIANTS = {"DDP": False, "DDP channels_last": True}
+VARIANTS = {"DDP": False, "DDP tuned": True}
 
 
 def worker(link, rank, size, meeting, work):

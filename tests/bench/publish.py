@@ -70,7 +70,7 @@ def cells(row):
     ours = min((row["entrants"][n] for n in ("minidp", "captured") if n in row["entrants"]),
                key=lambda each: each["ms"])  # fmt: skip
     share = "" if ours["share"] is None else f"{ours['share']:.0%} of {row['bound']}"
-    theirs = number(ms(row, "PyTorch", "PyTorch channels_last"))
+    theirs = number(ms(row, "PyTorch", "PyTorch tuned"))
     return theirs, ratio(**row["ratio"]) if row["ratio"] else "", share
 
 
