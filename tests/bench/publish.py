@@ -83,9 +83,10 @@ def bench(found):
     )  # fmt: skip
     versions = ", ".join(f"{name} {here[name]}" for name in ("python", "numpy", "numba", "torch")
                          if name in here)  # fmt: skip
+    busy = " Rows of one thread count that thread's own time (`--busy`)." * found["busy"]
     warned = "".join(f"\nWarning of the command: {each}." for each in found["warnings"])
     yield "machine", (f"Measured on {found['when'][:10]}: {here['processor']}, {here['cores']} "
-                      f"cores; {versions}. It reached, with {reached}.{warned}")  # fmt: skip
+                      f"cores; {versions}. It reached, with {reached}.{busy}{warned}")  # fmt: skip
     yield "works", table(
         ["work", "threads", "eager, ms", "captured, ms", "PyTorch, ms", "ratio", "reached"],
         [(f"{row['name']}, {row['what']}", row["threads"], number(ms(row, "minidp")),
