@@ -11,6 +11,7 @@ import types
 from pathlib import Path
 
 from minidp import __main__ as installation
+from minidp.bench import __main__ as bench
 from minidp.examples import mnist, scaling
 from minidp.op import OPS
 
@@ -137,6 +138,7 @@ def check_bare(words):
 
 RUNNERS = {
     "minidp": lambda words: installation.report(),
+    "minidp.bench": lambda words: bench.parser().parse_args(words),
     "minidp.examples.mnist": check_example,
     "minidp.examples.pitfalls": check_bare,
     "minidp.examples.scaling": check_scaling,

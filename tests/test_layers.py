@@ -21,6 +21,7 @@ LAYERS = [
     ("nn", "optim", "data"),
     ("parallel", "io", "utils"),
     ("examples", "__main__", "testing"),
+    ("bench",),
 ]  # fmt: skip
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 APART = ("nn", "optim", "data")

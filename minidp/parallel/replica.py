@@ -61,7 +61,8 @@ class World:
         self._paths: dict[Any, str] = {}
         self._optimizers: list[Any] = []
         self._shards = self._models = 0
-        self.adopt([], random["step"])
+        self.now = Step(random["step"], Share(0, 1, self.size), range(self.size))
+        self.adopt([])
 
     @property
     def step(self) -> int:
@@ -95,7 +96,7 @@ class World:
                 f"replicate: replica {self.rank} gave another {type(model).__name__} than the "
                 "first did; build one model outside the program and pass it to all replicas"
             )
-        self.adopt([*self.ends, *ends[self.rank]], self.step)
+        self.adopt([*self.ends, *ends[self.rank]])
         return model
 
     def _all_ends(self, model: Any) -> tuple[Any, list[list[BucketEnd]]]:
@@ -119,8 +120,8 @@ class World:
             self.now.used = used
             yield cut(batch, self.share, self.device)
 
-    def adopt(self, ends: Sequence[BucketEnd], step: int) -> None:
-        """Train the parameters in these buckets; ``step`` is the number of the last step."""
+    def adopt(self, ends: Sequence[BucketEnd]) -> None:
+        """Train the parameters in these buckets."""
         self.ends = list(ends)
         self._place = {
             p: (index, i)
@@ -128,7 +129,7 @@ class World:
         }  # fmt: skip
         for end in self.ends:
             end.memory.follow(end.bucket.master)
-        self.begin(step, Share(0, 1, self.size), range(self.size))
+        self.begin(self.step, self.share, self.active)
 
     def begin(self, step: int, share: Share, ranks: Sequence[int]) -> None:
         """Start a step with this replica's ``share``; ``ranks`` are those that have rows.

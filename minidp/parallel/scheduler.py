@@ -240,7 +240,7 @@ class Scheduler:
                 lines.close()
 
     def _run(self, program: Program, world: World, feed: Feed) -> Any:
-        world.adopt(self.ends[world.rank], world.step)
+        world.adopt(self.ends[world.rank])
         return program(world, feed)
 
     def stats(self) -> dict[str, Any]:
