@@ -36,6 +36,8 @@ class Generator:
         """Begin again with ``seed``, a 64-bit integer."""
         if mode.watch is not None:
             mode.watch.seeds()
+        if not hasattr(seed, "__index__"):
+            raise TypeError(f"manual_seed({seed!r}): expected an integer")
         self.seed, self.step, self.draw = int(seed) & (2**64 - 1), 0, 0
         return self
 

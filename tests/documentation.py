@@ -126,7 +126,7 @@ def check_example(words):
 
 
 RUNNERS = {
-    "minidp": lambda words: installation.report(),
+    "minidp": lambda words: installation.main(words),
     "minidp.examples.mnist": check_example,
     "pytest": check_pytest,
     "sphinx": check_site,

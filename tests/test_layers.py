@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = [
-    ("types", "errors", "shapes", "naming"),
+    ("types", "errors", "shapes", "naming", "arguments"),
     ("mode", "backend", "backends", "device", "watch"),
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
      "backward", "autograd", "create", "draw", "random", "printing", "line", "tape", "simplify",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
+from minidp.arguments import expect_tensors
 from minidp.autograd import no_grad
 from minidp.mode import mode
 from minidp.nn import hooks, state
@@ -53,6 +54,10 @@ class Module:
             if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks:
                 return hooks.call(self, args, kwargs)
             return self.forward(*args, **kwargs)
+        except AttributeError as error:
+            if any(error.obj is given for given in args):
+                expect_tensors(type(self).__name__, error.obj)
+            raise
         finally:
             mode.modules.pop()
 
@@ -103,7 +108,11 @@ class Module:
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under a name made at run time."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            what = f"a {type(module).__name__}"
+            hint = "unpack it: Sequential(*layers)" if isinstance(module, (list, tuple)) else (
+                "make an object of the class" if isinstance(module, type) else "nn has layers that "
+                "call functions, such as nn.ReLU()")  # fmt: skip
+            raise TypeError(f"{type(self).__name__}: {what} is not a Module subclass; {hint}")
         state.check_name(self, name, Module)
         setattr(self, name, module)
 

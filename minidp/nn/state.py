@@ -4,6 +4,7 @@ not at all."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minidp.autograd import no_grad
@@ -85,6 +86,10 @@ def load(module: Module, given: Mapping[str, Any], strict: bool, assign: bool = 
     arrays. A StateDictError lists all that does not fit, before anything has changed; missing and
     unexpected names only when ``strict``.
     """
+    if not isinstance(given, Mapping):
+        hint = ": load the file first, with dp.load" if isinstance(given, (str, PathLike)) else ""
+        raise TypeError(f"{type(module).__name__}.load_state_dict({type(given).__name__}): "
+                        f"expected a dict of tensors, as state_dict() gives{hint}")  # fmt: skip
     own = dict(entries(module))
     keys = Keys([k for k in own if k not in given], [k for k in given if k not in own])
     problems = [

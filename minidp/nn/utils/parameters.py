@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from minidp.autograd import no_grad
 from minidp.create import tensor
@@ -22,8 +23,14 @@ def _gradients(name: str, parameters: Tensors) -> list[Tensor]:
         raise ReplicaError(
             f"{name} inside a replica: gradients are whole only when every replica's have arrived"
         )
-    each = [parameters] if isinstance(parameters, Tensor) else parameters
-    return [p.grad for p in each if p.grad is not None]
+    return [p.grad for p in listed(name, parameters) if p.grad is not None]
+
+
+def listed(name: str, parameters: Any) -> list[Tensor]:
+    """One parameter or many as a list."""
+    if hasattr(parameters, "parameters"):
+        raise TypeError(f"{name}({type(parameters).__name__}): give it model.parameters()")
+    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
 def get_total_norm(
@@ -64,7 +71,7 @@ def clip_grad_norm_(
     The norm is that of all gradients as one vector. A GraphError, before any change, when it is
     not finite and ``error_if_nonfinite``.
     """
-    each = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    each = listed("clip_grad_norm_", parameters)
     gradients = _gradients("clip_grad_norm_", each)
     total = get_total_norm(gradients, norm_type, error_if_nonfinite)
     clip_grads_with_norm_(each, max_norm, total)
