@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import finfo, iinfo
 
-from minidp import create, draw, functions
+from minidp import autograd, create, draw, functions
 from minidp.autograd import (
     enable_grad,
     grad,
@@ -22,6 +22,7 @@ from minidp.autograd import (
     no_grad,
     set_grad_enabled,
 )
+from minidp.backend.cpu import get_num_threads, set_num_threads
 from minidp.create import *
 from minidp.device import Device, device, device_list
 from minidp.draw import *
@@ -72,6 +73,8 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+autograd.functional = functions.derivatives  # type: ignore[attr-defined]  # PyTorch's path
+
 Size: type[tuple[Any, ...]] = tuple
 """What shapes are."""
 
@@ -81,9 +84,10 @@ __all__ = [
     *create.__all__, *draw.__all__, *functions.__all__,
     "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "World", "bool",
     "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
-    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype", "get_rng_state",
+    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype",
+    "get_num_threads", "get_rng_state",
     "grad", "inference_mode", "initial_seed", "int16", "int32", "int64", "int8",
     "is_grad_enabled", "launch", "linalg", "load", "long", "manual_seed", "mode", "nn", "no_grad",
-    "op", "optim", "save", "set_default_dtype", "set_grad_enabled", "set_printoptions",
-    "set_rng_state", "uint8", "use_deterministic_algorithms",
+    "op", "optim", "save", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "set_printoptions", "set_rng_state", "uint8", "use_deterministic_algorithms",
 ]  # fmt: skip

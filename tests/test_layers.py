@@ -164,7 +164,7 @@ def test_files_stay_short():
 
 
 # What the parts may have. That of optim is over the 800 that were planned for it.
-BUDGETS = {"ops": 2000, "functions": 2600, "functional": 2200, "nn": 2200, "optim": 1100}
+BUDGETS = {"ops": 2000, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 1100}
 
 
 @pytest.mark.parametrize("part", BUDGETS)

@@ -87,9 +87,9 @@ MISTAKES = {
     ],
     "modules": [
         (lambda: nn.Sequential(F.relu), TypeError, r"Sequential: a function.*nn.ReLU\(\)"),
-        (lambda: nn.Sequential([LINEAR]), TypeError, r"unpack it: Sequential\(\*layers\)"),
-        (lambda: nn.Sequential(nn.ReLU), TypeError, "make an object of the class"),
-        (lambda: LINEAR.load_state_dict("m.pt"), TypeError, "load the file first, with dp.load"),
+        (lambda: nn.Sequential([LINEAR]), TypeError, "Sequential: a list.*modules one by one"),
+        (lambda: nn.Sequential(nn.ReLU), TypeError, "Sequential: a type is not a Module"),
+        (lambda: LINEAR.load_state_dict("m.pt"), TypeError, r"dict\(str\).*dp.load\(file\)"),
         (lambda: LINEAR.load_state_dict(LINEAR), TypeError, "expected a dict of tensors"),
         (lambda: dp.save(LINEAR, "x"), CheckpointError, r"a Linear; .*save its state_dict\(\)"),
         (lambda: dp.cat(X, X), TypeError, r"cat\(\[a, b\], dim=0\)"),

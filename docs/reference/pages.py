@@ -111,7 +111,7 @@ PAGES = {
         "": "optim.lr_scheduler:*"}),
     "data": ("Data", "Data sets, loaders, transforms, digits.", {"": "data:*"}),
     "parallel": ("Data parallelism", "One program on several devices.", {
-        "": "parallel.scheduler parallel.launch parallel.replica", "Devices": "device cuda:*"}),
+        "": "parallel.scheduler parallel.launch parallel.replica", "Devices": "device =get_num_threads =set_num_threads cuda:*"}),
     "errors": ("Errors", "What is raised on purpose.", {"": "errors:*"}),
 }  # fmt: skip
 """Page: title, first sentence, sections with the places that they are filled from."""

@@ -85,11 +85,10 @@ class Conv2d(Convolution, axes=2):
     """Cross-correlation of images (n, in_channels, h, w), or of one (in_channels, h, w), with
     learned kernels; the result has ``out_channels`` channels.
 
-    ``kernel_size``, ``stride`` (how far the kernel moves), ``dilation`` (the distance between its
-    points) and ``padding`` are an integer or two, for height and width. ``padding`` may be "valid"
-    (none) or "same" (stride 1); its values are those of ``padding_mode``: "zeros", "reflect",
-    "replicate" or "circular". Channels are cut into ``groups`` that do not see each other;
-    ``groups=in_channels`` is a depthwise convolution. ``bias=False`` leaves the bias out.
+    ``kernel_size``, ``stride``, ``dilation`` (the distance between the kernel's points) and
+    ``padding`` are an integer or two, for height and width. ``padding`` may be "valid" (none) or
+    "same" (stride 1); ``padding_mode`` says with what: "zeros", "reflect", "replicate", "circular".
+    Channels fall into ``groups`` that do not see each other. ``bias=False`` leaves the bias out.
 
     >>> nn.Conv2d(3, 8, 3, stride=2, padding=1)(dp.rand(1, 3, 32, 32)).shape
     (1, 8, 16, 16)

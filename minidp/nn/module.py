@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from minidp.arguments import expect_tensors
 from minidp.autograd import no_grad
@@ -32,6 +32,8 @@ class Module:
     """
 
     training: bool
+    _parameters, _buffers = state.read_only(Parameter), state.read_only(Buffer)
+    _modules: ClassVar[property]
 
     def __init__(self) -> None:
         self.training = True
@@ -108,11 +110,8 @@ class Module:
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under a name made at run time."""
         if module is not None and not isinstance(module, Module):
-            what = f"a {type(module).__name__}"
-            hint = "unpack it: Sequential(*layers)" if isinstance(module, (list, tuple)) else (
-                "make an object of the class" if isinstance(module, type) else "nn has layers that "
-                "call functions, such as nn.ReLU()")  # fmt: skip
-            raise TypeError(f"{type(self).__name__}: {what} is not a Module subclass; {hint}")
+            raise TypeError(f"{type(self).__name__}: a {type(module).__name__} is not a Module "
+                            "subclass; expected modules one by one, such as nn.ReLU()")  # fmt: skip
         state.check_name(self, name, Module)
         setattr(self, name, module)
 
@@ -291,3 +290,6 @@ class Module:
             return f"{type(self).__name__}({extra[0]})"
         inside = "\n  ".join(extra + parts)
         return f"{type(self).__name__}(\n  {inside}\n)" if inside else f"{type(self).__name__}()"
+
+
+Module._modules = state.read_only(Module)

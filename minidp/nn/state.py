@@ -4,7 +4,7 @@ not at all."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from os import PathLike
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minidp.autograd import no_grad
@@ -33,6 +33,12 @@ class Keys(NamedTuple):
     def __repr__(self) -> str:
         lists = f"missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys}"
         return f"_IncompatibleKeys({lists})" if any(self) else "<All keys matched successfully>"
+
+
+def read_only(kind: Any) -> property:
+    """A module's attributes of one kind, by name, under PyTorch's name for the dict of them."""
+    return property(lambda module: MappingProxyType(
+        {name: x for name, x in vars(module).items() if isinstance(x, kind)}))  # fmt: skip
 
 
 def check_kind(module: Module, name: str, value: Any, *registered: type) -> None:
@@ -87,9 +93,8 @@ def load(module: Module, given: Mapping[str, Any], strict: bool, assign: bool = 
     unexpected names only when ``strict``.
     """
     if not isinstance(given, Mapping):
-        hint = ": load the file first, with dp.load" if isinstance(given, (str, PathLike)) else ""
-        raise TypeError(f"{type(module).__name__}.load_state_dict({type(given).__name__}): "
-                        f"expected a dict of tensors, as state_dict() gives{hint}")  # fmt: skip
+        raise TypeError(f"{type(module).__name__}.load_state_dict({type(given).__name__}): expected"
+                        " a dict of tensors, as state_dict() and dp.load(file) give")  # fmt: skip
     own = dict(entries(module))
     keys = Keys([k for k in own if k not in given], [k for k in given if k not in own])
     problems = [

@@ -38,7 +38,7 @@ def get_total_norm(
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The norm of all tensors as one vector; a GraphError for one that is not finite, if asked."""
-    each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    each = listed("get_total_norm", tensors)
     if not each:
         return tensor(0.0)
     with no_grad():

@@ -1,0 +1,65 @@
+"""PyTorch's names that old lessons meet beside the beaten path."""
+
+import numpy as np
+import pytest
+
+import minidp as dp
+from minidp import nn
+from minidp.errors import DeviceError, ShapeError
+
+
+def test_device_is_a_class():
+    x = dp.ones(1)
+    assert isinstance(x.device, dp.device) and dp.device is dp.Device
+    assert dp.device("cuda:1") == dp.device("cuda", 1) == dp.device(dp.device("cuda:1"))
+    assert dp.device("cpu") == dp.device("cpu", 0) == dp.device("cpu:0") != dp.device("emu")
+    assert dp.device("cpu").type == "cpu" and dp.device("cuda:1").index == 1
+    assert len({dp.device("cpu"), dp.device("cpu:0")}) == 1
+    assert repr(dp.device("cuda:1")) == "device(type='cuda', index=1)"
+    for wrong, text in (("cpu:0-1", "names 2 devices"), ("tpu", "unknown"), ("tpu:1", "unknown")):
+        with pytest.raises(DeviceError, match=text):
+            dp.device(wrong)
+    with pytest.raises(AttributeError):
+        x.device.index = 3
+
+
+def test_threads_of_matrix_products():
+    before = dp.get_num_threads()
+    try:
+        dp.set_num_threads(1)
+        assert dp.get_num_threads() == 1
+        for wrong in (0, "2", None):
+            with pytest.raises(ValueError, match="expected an integer of at least 1"):
+                dp.set_num_threads(wrong)
+    finally:
+        dp.set_num_threads(before)
+    assert dp.get_num_threads() == before
+
+
+def test_dicts_of_a_module():
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    assert list(model._modules) == ["0", "1"] and model._modules["0"] is model[0]
+    assert list(model[0]._parameters) == ["weight", "bias"] and not model._parameters
+    assert list(model[1]._buffers) == ["running_mean", "running_var", "num_batches_tracked"]
+    with pytest.raises(TypeError):
+        model._modules["2"] = nn.ReLU()
+    with pytest.raises(AttributeError):
+        model._modules = {}
+
+
+def test_paths_and_types():
+    x = dp.tensor([1.0, 2.0])
+    assert dp.autograd.functional.jacobian(lambda x: x**2, x).tolist() == [[2, 0], [0, 4]]
+    assert [dp.ones(1, dtype=d).type() for d in (dp.float32, dp.int64, dp.bool, dp.uint8)] == [
+        "minidp.FloatTensor", "minidp.LongTensor", "minidp.BoolTensor", "minidp.ByteTensor",
+    ]  # fmt: skip
+    assert x.type(dp.int64).dtype == dp.int64
+
+
+def test_view_of_a_dtype():
+    x = dp.tensor([[1.0, -2.0]])
+    assert x.view(dp.int32).tolist() == [[1065353216, -1073741824]]
+    assert x.view(dp.int16).shape == (1, 4) and x.view(dp.float64).shape == (1, 1)
+    assert np.shares_memory(x.view(dp.int32).array, x.array) and x.view(2).shape == (2,)
+    with pytest.raises(ShapeError, match=r"view\(float64\) of float32\(1, 1\)"):
+        dp.ones(1, 1).view(dp.float64)
