@@ -53,15 +53,15 @@ from minidp.types import int32 as int
 from minidp.types import int64 as long
 
 if TYPE_CHECKING:
-    from minidp import backends, cuda, data, linalg, nn, optim, utils
+    from minidp import backends, cuda, data, distributions, linalg, nn, optim, utils
     from minidp.captured import capture as capture
     from minidp.parallel.launch import launch as launch
     from minidp.parallel.replica import World
     from minidp.parallel.scheduler import Scheduler
 
-LATER = {"backends": "", "cuda": "", "data": "", "linalg": "", "nn": "", "optim": "", "utils": "",
-         "Scheduler": "parallel", "World": "parallel", "capture": "captured",
-         "launch": "parallel"}  # fmt: skip
+LATER = {"backends": "", "cuda": "", "data": "", "distributions": "", "linalg": "", "nn": "",
+         "optim": "", "utils": "", "Scheduler": "parallel", "World": "parallel",
+         "capture": "captured", "launch": "parallel"}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""
 
 

@@ -142,15 +142,17 @@ def philox(xp: Any, counter: list[Array], key0: int, key1: int) -> list[Array]:
     return [c0, c1, c2, c3]
 
 
-def uniforms(key: Key, count: int) -> Array:
-    """``count`` float64 numbers in [0, 1), of 53 bits, from two words each."""
-    pairs = words(np, key, 0, 1, 2 * count)[0].astype(np.uint64)
-    return ((pairs[0::2] >> np.uint64(5)) * 67108864.0 + (pairs[1::2] >> np.uint64(6))) / 2.0**53
+def uniforms(key: Key, count: int, row: int = 0, rows: int = 1) -> Array:
+    """(rows, count) float64 numbers in [0, 1), of 53 bits, from two words each; those of a row
+    depend on its number, ``row`` for the first."""
+    pairs = words(np, key, row, rows, 2 * count).astype(np.uint64)
+    high, low = pairs[:, 0::2] >> np.uint64(5), pairs[:, 1::2] >> np.uint64(6)
+    return (high * 67108864.0 + low) / 2.0**53
 
 
-def normals(key: Key, count: int) -> Array:
-    """``count`` float64 numbers of the standard normal distribution (Box and Muller 1958)."""
+def normals(key: Key, count: int, row: int = 0, rows: int = 1) -> Array:
+    """(rows, count) float64 numbers of the standard normal distribution (Box and Muller 1958)."""
     half = -(-count // 2)
-    u = uniforms(key, 2 * half)
-    radius, angle = np.sqrt(-2 * np.log1p(-u[:half])), 2 * np.pi * u[half:]
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+    u = uniforms(key, 2 * half, row, rows)
+    radius, angle = np.sqrt(-2 * np.log1p(-u[:, :half])), 2 * np.pi * u[:, half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :count]

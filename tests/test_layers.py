@@ -19,6 +19,7 @@ LAYERS = [
     ("ops",),
     ("functions", "linalg"),
     ("functional",),
+    ("distributions",),
     ("nn", "optim", "data"),
     ("parallel", "io", "utils"),
     ("examples", "__main__", "testing"),
