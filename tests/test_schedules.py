@@ -115,6 +115,17 @@ def test_a_chain_in_a_sequence_takes_its_first_step_twice():
     np.testing.assert_allclose([seen[t] for t in STEPS], expected, rtol=1e-5)
 
 
+def test_a_constant_rate_without_steps_in_a_sequence_is_the_rate_itself():
+    optimizer = sgd(1.0)
+    parts = [L.ExponentialLR(optimizer, 0.5), L.ConstantLR(optimizer, 0.25, total_iters=0)]
+    schedule, seen = L.SequentialLR(optimizer, parts, [2]), []
+    for _ in range(4):
+        seen.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert seen == [1.0, 0.5, 1.0, 1.0]
+
+
 def test_groups_have_rates_of_their_own():
     optimizer = sgd(0.1, 0.4)
     schedule = L.LambdaLR(optimizer, [lambda t: 1 / (t + 1), lambda t: 0.5**t])
