@@ -4,6 +4,7 @@ Literal expectations were computed once with PyTorch 2.13.
 """
 
 import copy
+import io
 import math
 import pickle
 import warnings
@@ -100,6 +101,21 @@ def test_rates_are_pytorchs(make, expected):
 @pytest.mark.parametrize("make, expected", SCHEDULES)
 def test_a_loaded_schedule_goes_on_as_if_nothing_had_happened(make, expected):
     assert follow(make, 50, interrupt=17) == follow(make, 50)
+
+
+@pytest.mark.parametrize("make, expected", SCHEDULES)
+def test_states_of_schedules_fit_into_a_checkpoint(make, expected):
+    optimizer = sgd()
+    schedule = make(optimizer)
+    for _ in range(6):
+        optimizer.step()
+        schedule.step()
+    file = io.BytesIO()
+    dp.save(schedule.state_dict(), file)
+    file.seek(0)
+    again = make(sgd())
+    again.load_state_dict(dp.load(file))
+    assert again.state_dict() == schedule.state_dict()
 
 
 def test_a_chain_in_a_sequence_takes_its_first_step_twice():
