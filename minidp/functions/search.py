@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minidp.create import ones, tensor
+from minidp.errors import ShapeError
 from minidp.functions.join import cat, unbind
 from minidp.functions.layout import reshape
 from minidp.ops import index as ops
@@ -63,6 +64,8 @@ def unique_consecutive(
     (tensor([1, 2, 1]), tensor([2, 1, 1]))
     """
     axis = 0 if dim is None else axis_of("unique_consecutive", dim, input.ndim)
+    if dim is not None and 0 in (*input.shape[:axis], *input.shape[axis + 1 :]):
+        raise ShapeError(f"unique_consecutive: slices of {input.shape} along axis {axis} are empty")
     x = reshape(input, -1) if dim is None else input.movedim(axis, 0)
     rows, count = x.flatten(1) if x.ndim > 1 else x.unsqueeze(1), len(x)
     begins = ones(min(count, 1), dtype="bool", device=x.device)
