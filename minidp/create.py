@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.arguments import expect_counts
 from minidp.errors import DTypeError, ShapeError
 from minidp.mode import mode
 from minidp.placement import as_array, place
@@ -240,8 +241,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, **options: 
     >>> dp.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    if steps < 0:
-        raise ValueError(f"linspace: {steps} steps")
+    expect_counts("linspace", steps=steps)
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
     if dtype is not None and as_dtype(dtype).kind in "iu":
         start, end = int(start), int(end)

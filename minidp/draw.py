@@ -66,6 +66,8 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
+    if size is None or high is None:
+        raise TypeError(f"randint: expected a size: randint({low or high}, (2, 3))")
     if not low < high:
         raise ValueError(f"randint: expected low < high, got low={low} and high={high}")
     values = _numbers(random.uniforms, shape_of((size,)), generator, batch_dim)

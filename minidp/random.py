@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.device import Device
 from minidp.mode import mode
 from minidp.types import Array
 
@@ -26,9 +27,13 @@ class Draw(tuple[int, int, int]):
 
 
 class Generator:
-    """Counts draws; ``next_key()`` names the next one."""
+    """Counts draws; ``next_key()`` names the next one. It belongs to no device: one that is given,
+    as PyTorch's first argument is, means nothing."""
 
-    def __init__(self, seed: int = 0, step: int = 0) -> None:
+    def __init__(self, seed: Any = 0, step: int = 0, *, device: Any = None) -> None:
+        if isinstance(seed, (str, Device)):
+            seed, device = 0, seed
+        self.device = Device("cpu" if device is None else device)
         self._lock = threading.Lock()
         self.seed, self.step, self.draw = int(seed) & (2**64 - 1), step, 0
 
@@ -66,7 +71,7 @@ class Generator:
 
     def __setstate__(self, state: dict[str, int]) -> None:
         """A copy, or one that was pickled, counts on for itself."""
-        self._lock = threading.Lock()
+        self._lock, self.device = threading.Lock(), Device("cpu", 0)
         self.set_state(state)
 
 

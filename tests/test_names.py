@@ -56,6 +56,13 @@ def test_dicts_of_a_module():
         model._modules = {}
 
 
+def test_generators_are_made_as_pytorchs():
+    for made in (dp.Generator("cpu"), dp.Generator(device="cpu"), dp.Generator(dp.device("cpu"))):
+        assert made.manual_seed(4).initial_seed() == 4 and made.device.type == "cpu"
+    with pytest.raises(DeviceError):
+        dp.Generator("gpu")
+
+
 def test_paths_and_types():
     x = dp.tensor([1.0, 2.0])
     assert dp.autograd.functional.jacobian(lambda x: x**2, x).tolist() == [[2, 0], [0, 4]]

@@ -17,7 +17,7 @@ __all__ = ["bilinear", "linear", "one_hot"]
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x W^T + b: x (..., c), weight (k, c), bias (k) -> (..., k)."""
-    if type(input) is not Tensor or type(weight) is list:
+    if type(input) is not Tensor or not isinstance(weight, Tensor):
         expect_tensors("linear", input, weight)
     if input.ndim == 2:
         return linalg.linear(input, weight, bias)
