@@ -101,6 +101,8 @@ UNCHECKED inline void enter() {
 UNCHECKED inline void become(Fiber &fiber, unsigned number) {
     dim3 size = here->block;
     fiber.lane = number % WARP; fiber.warp = number / WARP; fiber.number = number;
+    fiber.thread = {number, 0, 0};
+    if (number < size.x) return;                       // else divide, which takes its time
     fiber.thread = {number % size.x, number / size.x % size.y, number / (size.x * size.y)};
 }
 UNCHECKED inline void prepare(unsigned number) {     // a fiber whose first switch lands in enter()
