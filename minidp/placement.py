@@ -55,4 +55,6 @@ def place(array: Array, device: Any) -> Array:
     source = backend_of(array)
     if source.name == target.type and (target.type == "cpu" or source.index(array) == target.index):
         return array
+    if source.name == target.type:
+        return source.move(array, target.index)
     return get_backend(target.type).put(source.get(array), target.index)

@@ -3,7 +3,8 @@
 `Module(text, name).get_function(kernel)(grid, block, arguments)`. The text is compiled by $CXX or
 g++, with emulate.h in front, once: the result is cached by content. Kernels whose threads never
 wait for each other run as a plain loop over threads, the others as fibers, one a thread. Every
-access to memory is checked (checks.h). Arithmetic is IEEE without contraction to FMA, so last bits may differ from a GPU's.
+access to memory is checked (checks.h). Arithmetic is IEEE without contraction to FMA, so last bits
+may differ from a GPU's.
 """
 
 import ctypes
@@ -158,9 +159,15 @@ class Kernel:
         self.function.argtypes = [pointer, pointer, ctypes.c_size_t, pointer, count, pointer, count]
         self.function.argtypes += [ctypes.c_uint64, ctypes.c_int]
         self.module, self.name, self.parameters, self.plain = module, name, parameters, plain
+        self.max_dynamic_shared_size_bytes = 48 * 1024  # as CuPy's, to be raised before a launch
 
     def __call__(self, grid, block, args, shared_mem=0):
         """Run all blocks, without the GIL; EmulatorError says where CUDA would be undefined."""
+        if self.max_dynamic_shared_size_bytes < shared_mem <= 227 * 1024:
+            raise EmulatorError(
+                f"{self.name}: {shared_mem} bytes of shared memory: more than 48 KiB must be asked "
+                f"for: kernel.max_dynamic_shared_size_bytes = {shared_mem}"
+            )
         try:
             signature.check(self.name, self.parameters, args)
         except TypeError as problem:
