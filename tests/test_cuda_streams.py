@@ -46,7 +46,7 @@ def test_host_arrays_arrive_in_order_and_whole(gpus):
     small = gpus.put(np.arange(3), 1)
     with gpus.activate(1):
         assert gpus.get(small + small).tolist() == [0, 2, 4]
-    with pytest.raises(Misuse, match="add on the null stream of device 0 of an array of device 1"):
+    with pytest.raises(Misuse, match="of an array of device 1"):
         small + small
 
 
@@ -81,7 +81,7 @@ def test_memory_of_a_staged_array_is_used_again_only_behind_its_last_use(gpus, m
 def test_the_computing_stream_waits_for_the_copy(gpus, monkeypatch):
     monkeypatch.setattr(Stream, "wait_event", lambda self, event: None)
     array = gpus.put(rows(1), 0)
-    with pytest.raises(Misuse, match="add on .* touches memory that stream"):
+    with pytest.raises(Misuse, match=r"add on .* touches memory that stream"):
         array + array
 
 
