@@ -14,8 +14,10 @@ ranks, but not to the last bit equal to those of the host communicator.
 
 from __future__ import annotations
 
+import importlib
 import threading
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,6 +37,13 @@ Call = Callable[[Any, int, int], None]
 
 KINDS = {"float16": "NCCL_FLOAT16", "float32": "NCCL_FLOAT32", "float64": "NCCL_FLOAT64",
          "int32": "NCCL_INT32", "int64": "NCCL_INT64"}  # fmt: skip
+
+
+def nccl_available() -> bool:
+    """Whether CuPy finds NCCL: it looks when this module of it is imported, and warns if not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return bool(importlib.import_module("cupy.cuda.nccl").available)
 
 
 class Links:
@@ -131,7 +140,7 @@ class NcclWork(Work):
         return self.buffers[-1]
 
 
-class NcclSum(Sum):
+class DeviceSum(Sum):
     """A queued bucket, and the numbers that ride along through host memory."""
 
     def __init__(self, work: Work, riding: Work) -> None:
@@ -172,7 +181,7 @@ class NcclCommunicator(Communicator):
         work = self._all_reduce(array, name, True)
         self.host.step = self.step
         riding = np.array(numbers, np.float64)
-        return NcclSum(work, self.host.all_reduce(riding, f"numbers of {name}", bucket=True))
+        return DeviceSum(work, self.host.all_reduce(riding, f"numbers of {name}", bucket=True))
 
     def _all_reduce(self, array: Array, name: str, bucket: bool) -> NcclWork:
         at = array.data.ptr
