@@ -1,7 +1,7 @@
-"""Fixtures that several test files share, and the device they run on. Markers are in pyproject.toml.
+"""Fixtures that several test files share, and the device they run on.
 
-`--device emu:0` or `--device cuda:0` runs the same tests with tensors made on that device. Tests
-that are about the host, or that say which device they mean, are marked `host` and left out.
+Markers are in pyproject.toml. `--device emu:0` or `--device cuda:0` runs the same tests with
+tensors made on that device, but for those that host_only.py names.
 """
 
 import gc
