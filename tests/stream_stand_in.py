@@ -60,7 +60,7 @@ class Pool:
 
     def block_of(self, array):
         """The block that an array's memory is; new memory is taken on the current stream."""
-        root = array
+        root = getattr(array, "host", array)
         while isinstance(root.base, np.ndarray):
             root = root.base
         for pool in self.world.pools:
@@ -175,8 +175,8 @@ class Stream:
         WORLD.thread.streams[emulated.current()] = self.before.pop()
 
     def begin_capture(self, mode=None):
-        if mode != 1:
-            raise Misuse("capture in thread-local mode: other threads may work meanwhile")
+        if mode is not None:
+            raise Misuse("capture in relaxed mode, CuPy's own: else no memory can be had meanwhile")
         self.recorded = []
 
     def end_capture(self):

@@ -205,8 +205,9 @@ def test_what_a_graph_cannot_do_raises_and_leaves_it(gpus):
     with pytest.raises(Misuse, match="cannot be waited for"), dp.cuda.graph(graph):
         (x * 2).tolist()
     assert (x * 2).tolist() == [2, 2, 2]
-    with pytest.raises(Misuse, match="copy from the host"), dp.cuda.graph(graph):
-        dp.ones(LARGE).to("cuda:0")
+    for size in (3, LARGE):
+        with pytest.raises(DeviceError, match="cannot be brought"), dp.cuda.graph(graph):
+            dp.ones(size).to("cuda:0")
     with dp.cuda.graph(graph):
         y = x * 3
     assert WORLD.thread.pool is None  # back to the pool that all share

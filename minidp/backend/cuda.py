@@ -109,7 +109,12 @@ class CudaBackend(GpuBackend):
 
     def put(self, array: Array, index: int) -> Array:
         with self.activate(index):
-            if array.nbytes < LEAST or self.capturing():
+            if self.capturing():
+                raise DeviceError(
+                    "a host array cannot be brought into a CUDA graph that is being captured: put "
+                    "it on the GPU before, and fill it with copy_ before each replay"
+                )
+            if array.nbytes < LEAST:
                 return self.xp.array(array)
             return self._staging(index).put(array)
 

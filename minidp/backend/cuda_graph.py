@@ -32,7 +32,7 @@ class CudaGraph:
         for each in self._entered:
             each.__enter__()
         try:
-            self.stream.begin_capture(self.cupy.cuda.runtime.streamCaptureModeThreadLocal)
+            self.stream.begin_capture()  # in relaxed mode: the pool may ask for memory
         except BaseException:
             self._leave()
             raise

@@ -44,7 +44,7 @@ class Staging:
     """Copies to the device that is current when it is made, by the current thread."""
 
     def __init__(self, cupy: Any) -> None:
-        self.cupy, self.device = cupy, cupy.cuda.Device()
+        self.cupy, self.device = cupy, cupy.cuda.Device().id
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.buffers = PinnedBuffer(cupy), PinnedBuffer(cupy)
         self.retired: list[tuple[Any, Any]] = []
@@ -66,7 +66,7 @@ class Staging:
 
     def retire(self, memory: Any, computing: Any) -> None:
         """The array in ``memory`` is gone: keep the memory until its last use has passed."""
-        with self.device:
+        with self.cupy.cuda.Device(self.device):
             self.retired.append((computing.record(), memory))
 
     def let_go(self) -> None:
