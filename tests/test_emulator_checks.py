@@ -1,4 +1,4 @@
-"""What the emulator sees of memory: overruns, null pointers, misalignment, races, float16."""
+"""What the emulator sees of memory: overruns, null pointers, misalignment, races."""
 
 import os
 import shutil
@@ -155,44 +155,6 @@ def test_atomic_operations_do_not_race_with_each_other(seed):
 def test_without_checks_an_overrun_goes_unseen():
     x, y = np.zeros(3 * 64, np.float32), inner(64)
     kernel("shift", checks="none")((2,), (32,), (x[64:128], y, np.int64(1)))
-
-
-HALF = r"""
-#include <cuda_fp16.h>
-extern "C" __global__ void minidp_halve(const __half *x, __half *y, float *wide) {
-    wide[threadIdx.x] = float(x[threadIdx.x]);
-    y[threadIdx.x] = __half(__half2float(x[threadIdx.x]) * 0.75f);
-}
-extern "C" __global__ void minidp_narrow(const float *x, __half *y) {
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    y[i] = __float2half(x[i]);
-}
-"""
-
-
-def test_every_float16_is_numpys():
-    half = emulate.Module(HALF, "half.cu")
-    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
-    y, wide = np.empty(1024, np.float16), np.empty(1024, np.float32)
-    with np.errstate(all="ignore"):
-        for part in x.reshape(-1, 1024):
-            half.get_function("minidp_halve")((1,), (1024,), (part, y, wide))
-            np.testing.assert_array_equal(wide, part.astype(np.float32))
-            wanted = (part.astype(np.float32) * np.float32(0.75)).astype(np.float16)
-            np.testing.assert_array_equal(y, wanted)
-
-
-def test_rounding_to_float16_is_numpys():
-    bits = np.random.default_rng(0).integers(0, 2**32, 2**16, dtype=np.uint32)
-    near = np.arange(2**16, dtype=np.uint16).view(np.float16).astype(np.float32).view(np.uint32)
-    ties = near[(near & 0x7F800000) != 0x7F800000] + np.uint32(0x1000)
-    x = np.concatenate([bits, ties, ties - 1, ties + 1])
-    x = x[: len(x) // 256 * 256].view(np.float32)
-    y = np.empty(x.shape, np.float16)
-    narrow = emulate.Module(HALF, "half.cu").get_function("minidp_narrow")
-    narrow((len(x) // 256,), (256,), (x, y))
-    with np.errstate(all="ignore"):
-        np.testing.assert_array_equal(y, x.astype(np.float16))
 
 
 def under_address_sanitizer(*arguments):

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <utility>
 #include "checks.h"
-#include "half.h"
 
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };

@@ -25,7 +25,6 @@ from . import faults, signature
 HERE = Path(__file__).parent
 STATIC_SHARED = re.compile(r"(?<!extern )__shared__\s+([\w ]+?)\s+(\w+)\s*((?:\[[^\];]*\]\s*)*);")
 DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
-HALF = re.compile(r"^\s*#include\s*<cuda_fp16.h>", re.MULTILINE)  # half.h stands for it
 COMPILE = (
     *("-std=c++20", "-O2", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-ffp-contract=off"),
     *("-fno-optimize-sibling-calls", "-fno-exceptions"),
@@ -38,7 +37,7 @@ CHECKED = (  # checks.h has what is called before each access to memory: no liba
 )
 WITH_LIBRARY = ("-fsanitize=address", "--param=asan-stack=0", "--param=asan-globals=0")
 CHECKS = {"own": CHECKED, "address": WITH_LIBRARY, "none": ()}
-PARTS = ("emulate.h", "checks.h", "fibers.h", "half.h", "emulate.py", "signature.py")
+PARTS = ("emulate.h", "checks.h", "fibers.h", "emulate.py", "signature.py")
 
 
 class EmulatorError(RuntimeError):
@@ -110,7 +109,7 @@ def shared_to_calls(text, name):
 
 def build(text, name, target, checks):
     """Compile CUDA text to `target`; renamed into place, so two builders do not collide."""
-    cxx, marked = compiler(), f'#line 1 "{name}"\n{HALF.sub("", text)}'
+    cxx, marked = compiler(), f'#line 1 "{name}"\n{text}'
     plain = compile_step([cxx, "-E", "-x", "c++", "-std=c++20", "-"], marked, name)
     declared, waiting = signature.kernels(plain), signature.waiting(plain)
     if not declared:

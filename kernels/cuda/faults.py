@@ -9,7 +9,7 @@ import numpy as np
 
 KINDS = ("outside", "shared", "race")
 DOES = ("reads", "writes", "changes atomically")
-OWN = ("emulate.h", "checks.h", "fibers.h", "half.h")
+OWN = ("emulate.h", "checks.h", "fibers.h")
 NEAR = 2**20  # bytes from an array at which it is still the one meant
 WHOLE_WARP, ALL = 1024, 0xFFFF  # as in checks.h: several threads of a warp; of several warps
 

@@ -17,8 +17,7 @@ WAITS = re.compile(r"\b(__syncthreads|__syncwarp|__shfl\w*|__ballot_sync|__any_s
 TYPES = {
     "float": np.float32, "double": np.float64, "bool": np.bool_, "unsigned char": np.uint8,
     "int": np.int32, "unsigned": np.uint32, "unsigned int": np.uint32,
-    "long long": np.int64, "unsigned long long": np.uint64, "__half": np.float16,
-    "half": np.float16, "short": np.int16, "unsigned short": np.uint16, "signed char": np.int8,
+    "long long": np.int64, "unsigned long long": np.uint64,
 }  # fmt: skip
 
 

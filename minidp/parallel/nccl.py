@@ -141,10 +141,10 @@ class NcclWork(Work):
 
 
 class DeviceSum(Sum):
-    """A queued bucket, and the numbers that ride along through host memory."""
+    """A bucket under way on GPUs, and the numbers that ride along through host memory."""
 
-    def __init__(self, work: Work, riding: Work) -> None:
-        self.work, self.riding = work, riding
+    def __init__(self, rank: int, work: Work, riding: Work) -> None:
+        self.work, self.riding, self.sharers = work, riding, (rank,)
 
     def slice(self) -> Array:
         return self.wait()
@@ -181,7 +181,8 @@ class NcclCommunicator(Communicator):
         work = self._all_reduce(array, name, True)
         self.host.step = self.step
         riding = np.array(numbers, np.float64)
-        return DeviceSum(work, self.host.all_reduce(riding, f"numbers of {name}", bucket=True))
+        numbers_of = self.host.all_reduce(riding, f"numbers of {name}", bucket=True)
+        return DeviceSum(self.rank, work, numbers_of)
 
     def _all_reduce(self, array: Array, name: str, bucket: bool) -> NcclWork:
         at = array.data.ptr

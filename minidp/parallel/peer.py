@@ -77,7 +77,8 @@ class PeerCommunicator(HostCommunicator):
     def sum_bucket(self, array: Array, name: str, numbers: Sequence[float]) -> Sum:
         work = self._peers(array, name, True)
         riding = np.array(numbers, np.float64)
-        return DeviceSum(work, self.all_reduce(riding, f"numbers of {name}", bucket=True))
+        numbers_of = self.all_reduce(riding, f"numbers of {name}", bucket=True)
+        return DeviceSum(self.rank, work, numbers_of)
 
     def _peers(self, array: Array, name: str, bucket: bool) -> PeerWork:
         self.progress()
