@@ -262,3 +262,31 @@ class World:
 
 
 WORLD = World()
+
+
+class Pointer:
+    """The stand-in's MemoryPointer: it keeps the memory, not the array."""
+
+    def __init__(self, array):
+        self.memory, self.ptr = array.host, array.host.ctypes.data
+
+    def copy_from_host_async(self, address, size, stream):
+        """As late as may be: what the pinned buffer holds then is what is copied."""
+        if stream.recorded is not None:
+            raise Misuse("a copy from the host in a captured stream")
+        block, target = WORLD.block_of(self.memory), self.memory.reshape(-1).view(np.uint8)
+        pinned, done = WORLD.pinned[address], []
+
+        def copy():
+            if not done:
+                done.append(True)
+                target[:] = pinned[:size]
+
+        block.touch(stream, True, "a copy")
+        block.pending.append(copy)
+        stream.queue.append((stream.tick, copy))
+
+    def copy_from_device_async(self, source, size, stream):
+        WORLD.block_of(source.memory).touch(stream, False, "a peer copy")
+        WORLD.block_of(self.memory).touch(stream, True, "a peer copy")
+        np.copyto(self.memory, source.memory.reshape(self.memory.shape))

@@ -81,10 +81,13 @@ UNCHECKED inline unsigned ballot(unsigned mask, bool vote, Place place) {
 template <auto kernel> struct Bound;                   // a kernel and how to unpack its arguments
 template <typename... Types, void (*kernel)(Types...)> struct Bound<kernel> {
     static constexpr int count = sizeof...(Types);
-    template <size_t... I> UNCHECKED static void unpack(void **arguments, std::index_sequence<I...>) {
+    template <size_t... I>
+    UNCHECKED static void unpack(void **arguments, std::index_sequence<I...>) {
         kernel(*(Types *)arguments[I]...);
     }
-    UNCHECKED static void run(void **arguments) { unpack(arguments, std::index_sequence_for<Types...>{}); }
+    UNCHECKED static void run(void **arguments) {
+        unpack(arguments, std::index_sequence_for<Types...>{});
+    }
     UNCHECKED static void run_plain() {                // one block of a kernel that never waits
         if (here->seed) shuffle_order();
         for (unsigned k = 0; k < here->threads; ++k) {

@@ -3,7 +3,8 @@
 // A fiber runs until it meets a barrier, a warp collective or its end, then hands the CPU back to
 // the scheduler below by changing the stack pointer (about ten instructions). When every fiber
 // waits at the same barrier, all are set running again. Blocks run one after the other. All state
-// belongs to the CPU thread that launched, so several Python threads may launch at once.
+// belongs to the CPU thread that launched, so several Python threads may launch at once. A kernel
+// whose threads never wait runs as one fiber that is all threads in turn.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -119,7 +120,7 @@ UNCHECKED inline void prepare(unsigned number) {     // a fiber whose first swit
     fiber.stack_pointer = top;
 }
 
-UNCHECKED inline uint64_t random_number() {                      // xorshift (Marsaglia 2003); seed not 0
+UNCHECKED inline uint64_t random_number() {           // xorshift (Marsaglia 2003); seed not 0
     uint64_t &s = here->seed;
     s ^= s << 13; s ^= s >> 7; s ^= s << 17;
     return s;
