@@ -29,7 +29,12 @@ from minidp.draw import *
 from minidp.functions import *  # also gives Tensor its methods
 from minidp.functions.order import mode as mode  # not the module of that name
 from minidp.io.checkpoint import load, save
-from minidp.mode import get_default_dtype, set_default_dtype
+from minidp.mode import (
+    get_default_device,
+    get_default_dtype,
+    set_default_device,
+    set_default_dtype,
+)
 from minidp.op import op
 from minidp.parameter import Buffer, Parameter
 from minidp.printing import set_printoptions
@@ -86,10 +91,11 @@ __all__ = [
     *create.__all__, *draw.__all__, *functions.__all__,
     "Batch", "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "Whole", "World",
     "bool", "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
-    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype",
-    "get_num_threads", "get_rng_state",
-    "grad", "inference_mode", "initial_seed", "int16", "int32", "int64", "int8",
-    "is_grad_enabled", "launch", "linalg", "load", "long", "manual_seed", "mode", "nn", "no_grad",
-    "op", "optim", "save", "set_default_dtype", "set_grad_enabled", "set_num_threads",
-    "set_printoptions", "set_rng_state", "uint8", "use_deterministic_algorithms",
+    "enable_grad", "float", "float16", "float32", "float64", "get_default_device",
+    "get_default_dtype", "get_num_threads", "get_rng_state", "grad", "inference_mode",
+    "initial_seed", "int16", "int32", "int64", "int8", "is_grad_enabled", "launch", "linalg",
+    "load", "long", "manual_seed", "mode", "nn", "no_grad", "op", "optim", "save",
+    "set_default_device",
+    "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
+    "set_rng_state", "uint8", "use_deterministic_algorithms",
 ]  # fmt: skip

@@ -65,6 +65,8 @@ class Mode(threading.local):
 
     grad: bool = True
     default_dtype: DType = float32
+    default_device: Device | None = None
+    """Where new tensors are made; None: in host memory."""
     replica: Replica | None = None
     denominator: Callable[[Any], Any] | None = None
     """What a mean over all replicas divides by, from its local weight, where that is known."""
@@ -82,7 +84,8 @@ class Mode(threading.local):
 
     def handed_on(self) -> dict[str, Any]:
         """The modes that a replica's thread takes over from the thread that launches it."""
-        return {"grad": self.grad, "default_dtype": self.default_dtype, "faults": self.faults}
+        names = "grad", "default_dtype", "default_device", "faults"
+        return {name: getattr(self, name) for name in names}
 
 
 quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -161,3 +164,20 @@ def set_default_dtype(dtype: Any) -> None:
     from minidp.types import as_dtype
 
     mode.default_dtype = as_dtype(dtype)
+
+
+def get_default_device() -> Device:
+    """Where tensors are made unless they are told: ``cpu:0`` unless set otherwise."""
+    from minidp.device import Device
+
+    return mode.default_device or Device("cpu", 0)
+
+
+def set_default_device(device: Any) -> None:
+    """Let tensors be made on ``device``, in this thread; replicas make them on their own.
+
+    None: in host memory, as at first. What is made of an array stays where the array is.
+    """
+    from minidp.device import device as as_device
+
+    mode.default_device = None if device is None else as_device(device)

@@ -65,7 +65,8 @@ def gradgradcheck(
     """
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     rng = np.random.default_rng(seed + 1)
-    cotangents = [Tensor(rng.standard_normal(y.shape), True) for y in _outputs(func, given)]
+    cotangents = [Tensor(rng.standard_normal(y.shape)).to(y.device).requires_grad_()
+                  for y in _outputs(func, given)]  # fmt: skip
     if grad_outputs is not None:
         several = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
         cotangents = [u.detach().requires_grad_() for u in several]
@@ -146,7 +147,8 @@ def _outputs(func: Function, given: list[Any]) -> list[Tensor]:
 
 def _gradients(outputs: list[Tensor], starts: list[Tensor], weights: list[Array]) -> list[Array]:
     """J^T u for each input, zeros where an output does not depend on it."""
-    pairs = [(y, Tensor(u)) for y, u in zip(outputs, weights, strict=True) if y.requires_grad]
+    pairs = [(y, Tensor(u).to(y.device))
+             for y, u in zip(outputs, weights, strict=True) if y.requires_grad]  # fmt: skip
     if not pairs:
         return [np.zeros(x.shape) for x in starts]
     found = grad([y for y, _ in pairs], starts, [u for _, u in pairs], allow_unused=True)

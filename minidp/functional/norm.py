@@ -145,6 +145,36 @@ def _merged(follow: Callable[[Any, Any], None], dtype: Any, sums: Any) -> None:
     follow(Tensor(mean.astype(dtype)), Tensor(var.astype(dtype)))
 
 
+def by_layer(layer: Any, input: Tensor) -> Tensor:
+    """What a layer of batch normalisation does, which keeps running statistics: they follow those
+    of the batch when the step is accepted; without ``sync`` these are gathered from the replicas.
+    """
+    running, scale = (layer.running_mean, layer.running_var), (layer.weight, layer.bias, layer.eps)
+    if not layer.training and running[0] is not None and running[1] is not None:
+        return given(input, *running, *scale)
+    check_channels(input, *running)
+    y, mean, var = by_batch(input, *scale, layer.sync)
+    if not layer.training or running[0] is None:
+        return y
+    if layer.sync or mode.replica is None:
+        aside(when_accepted, follow_layer, layer, mean, var)
+    elif mean is not None and var is not None:
+        rows = input.numel() // max(1, input.shape[1])
+        aside(gather, layer, rows, mean, var, partial(follow_layer, layer))
+    return y
+
+
+@told_as("statistics follow")
+def follow_layer(layer: Any, mean: Tensor | None, var: Tensor | None) -> None:
+    """Count a batch, and let the running statistics follow it."""
+    share, count = layer.momentum, layer.num_batches_tracked
+    if count is not None:
+        count.copy_(count.detach() + 1)
+        share = 1 / count.item() if share is None else share
+    follow(layer.running_mean, mean, share or 0.0)
+    follow(layer.running_var, var, share or 0.0)
+
+
 def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:
     """Let running statistics follow those of the batch when the step is accepted."""
     for running, batch in ((mean, batch_mean), (var, batch_var)):

@@ -8,7 +8,6 @@ from minidp import functional as F
 from minidp.create import empty
 from minidp.errors import ShapeError
 from minidp.functional import norm
-from minidp.mode import aside, mode, told_as
 from minidp.nn.layer import Layer, Stateless
 from minidp.nn.module import Module
 from minidp.parameter import Buffer, Parameter
@@ -109,27 +108,7 @@ class BatchNorm(Tracking):
     def forward(self, input: Tensor) -> Tensor:
         """Normalise by batch statistics in training and where there are no running ones."""
         self._check(input)
-        mean, var = self.running_mean, self.running_var
-        if not self.training and mean is not None and var is not None:
-            return norm.given(input, mean, var, self.weight, self.bias, self.eps)
-        norm.check_channels(input, mean, var)
-        y, *batch = norm.by_batch(input, self.weight, self.bias, self.eps, self.sync)
-        if self.training and mean is not None and (self.sync or mode.replica is None):
-            aside(norm.when_accepted, self._track, *batch)
-        elif self.training and mean is not None:
-            rows = input.numel() // max(1, input.shape[1])
-            aside(norm.gather, self, rows, *batch, self._track)
-        return y
-
-    @told_as("statistics follow")
-    def _track(self, mean: Tensor | None, var: Tensor | None) -> None:
-        """Count this batch, and let the running statistics follow it."""
-        share = self.momentum
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.copy_(self.num_batches_tracked.detach() + 1)
-            share = 1 / self.num_batches_tracked.item() if share is None else share
-        norm.follow(self.running_mean, mean, share or 0.0)
-        norm.follow(self.running_var, var, share or 0.0)
+        return norm.by_layer(self, input)
 
 
 class BatchNorm1d(BatchNorm, allowed=(2, 3)):

@@ -6,7 +6,6 @@ traceback is what the caller sees, with the replica, device and step named.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import threading
 import time
@@ -23,7 +22,8 @@ from minidp.mode import mode, quietly, switched
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.host import HostCommunicator
-from minidp.parallel.nccl import NcclCommunicator
+from minidp.parallel.nccl import NcclCommunicator, nccl_available
+from minidp.parallel.peer import PeerCommunicator
 from minidp.parallel.replica import World
 from minidp.parallel.split import counts
 from minidp.random import default_generator
@@ -150,12 +150,12 @@ def _program(
 
 
 def communicator(rank: int, exchange: Exchange, places: list[Device], store: str) -> Communicator:
-    """NCCL between different GPUs whose store is ``device``; host memory for all else."""
+    """NCCL, or copies, between different GPUs whose store is ``device``; else host memory."""
     gpus = places[rank].type == "cuda" and 1 < len(set(places)) == len(places)
-    # CuPy loads NCCL when this module is imported, and warns if it is not installed
-    if store == "device" and gpus and importlib.import_module("cupy.cuda.nccl").available:
-        return NcclCommunicator(rank, exchange, get_backend("cuda").xp)
-    return HostCommunicator(rank, exchange)
+    if store != "device" or not gpus:
+        return HostCommunicator(rank, exchange)
+    made = NcclCommunicator if nccl_available() else PeerCommunicator
+    return made(rank, exchange, get_backend("cuda").xp)
 
 
 def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
