@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba")
-from minidp.kernels.cpu import _blas, conv, pool
+from minidp.kernels.cpu import _blas, _by_columns, conv, pool
 
 TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
 DTYPES = [np.float32, np.float64]
@@ -110,9 +110,12 @@ CONVOLUTIONS = [  # x, w, stride, padding, dilation, groups
 OPTIONS = ("stride", "padding", "dilation", "groups")
 
 
+@pytest.mark.parametrize("way", ["tiles", "columns"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
-def test_conv(case, dtype):
+def test_conv(case, dtype, way, monkeypatch):
+    if way == "columns":
+        monkeypatch.setattr(conv, "host", lambda: None)
     x, w = values(*case[0], dtype=dtype), values(*case[1], dtype=dtype, seed=1)
     options = dict(zip(OPTIONS, case[2:], strict=True))
     check_conv(x, w, values(len(w), dtype=dtype), **options)
@@ -162,8 +165,9 @@ def test_bytes_of_an_image_do_not_depend_on_its_batch(case):
 @pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (0, 2, 5, 9)], ids=str)
 def test_conv_without_a_known_blas(case, dtype, monkeypatch):
     monkeypatch.setattr(_blas, "_libraries", lambda: [object()])
-    monkeypatch.setattr(conv, "blas", functools.cache(_blas.blas.__wrapped__))
-    assert conv.blas()[:2] != _blas.blas()[:2]
+    monkeypatch.setattr(_by_columns, "blas", functools.cache(_blas.blas.__wrapped__))
+    monkeypatch.setattr(conv, "host", lambda: None)
+    assert _by_columns.blas()[:2] != _blas.blas()[:2]
     x, w = values(*case[0], dtype=dtype), values(*case[1], dtype=dtype, seed=1)
     check_conv(x, w, values(len(w), dtype=dtype), **dict(zip(OPTIONS, case[2:], strict=True)))
 
