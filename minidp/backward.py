@@ -45,7 +45,7 @@ def run(
     for root, seed in zip(roots, seeds, strict=True):
         seed = seed if tensors else seed.array
         present = walk.pending.get(root)
-        walk.pending[root] = OPS["copy"](seed) if present is None else present + seed
+        walk.pending[root] = OPS["copy"](seed, order="K") if present is None else present + seed
     with switched(grad=create_graph):
         quietly(walk.along, nodes)
 
@@ -150,9 +150,9 @@ class Walk:
         own = node.op is None and node not in self.borrowed
         if self.wanted is not None:
             if node in self.wanted:
-                self.wanted[node] = g if own else OPS["copy"](g)
+                self.wanted[node] = g if own else OPS["copy"](g, order="K")
         elif node.op is None or RETAIN in hooks:
-            g = g if own else OPS["copy"](g)
+            g = g if own else OPS["copy"](g, order="K")
             tensor = g if isinstance(g, Tensor) else Tensor(g)
             if self.watch is not None:
                 self.watch.gathers(node)

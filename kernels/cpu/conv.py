@@ -8,7 +8,7 @@ Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied 
 two or three compiled calls, which do not hold the GIL.
 """
 
-from . import _by_columns, _plans
+from . import _by_columns, _plans, _winograd
 from ._direct import clear, convolve, correlate, pack, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
@@ -27,7 +27,9 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
         return _by_columns.conv2d(x, w, b, **_named(layer))
     output = _plans.output(x.shape[2:], w.shape, *layer)
     y = empty((len(x), *output, len(w)), x.dtype)
-    if y.size:
+    if y.size and _winograd.fits(x, w.shape, output, *layer):
+        _winograd.conv2d(channels_last(x), w, b, y, *layer)
+    elif y.size:
         images, n, image, target = _merged(channels_last(x), w.shape, layer, output)
         plan = _plans.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None)
         _run(plan, images, w, b, y, n)
@@ -43,7 +45,9 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
         return _by_columns.conv2d_input(g, w, shape=shape, **_named(layer))
     n, c, *image = shape
     dx = empty((n, *image, c), g.dtype)
-    if dx.size and g.size:
+    if dx.size and g.size and _winograd.fits(g, w.shape, g.shape[2:], *layer):
+        _winograd.conv2d_input(channels_last(g), w, dx, *layer)
+    elif dx.size and g.size:
         images, n, _, image = _merged(channels_last(g), w.shape, layer, image)
         _run(_plans.backward(image, w.shape, *layer, g.dtype), images, w, None, dx, n)
     else:
@@ -61,6 +65,9 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
     dw = empty(shape, g.dtype)
     if not g.size or not x.size:
         clear(dw.reshape(-1))
+        return dw
+    if _winograd.fits(x, shape, g.shape[2:], *layer):
+        _winograd.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)
         return dw
     images, n, image, _ = _merged(channels_last(x), shape, layer, g.shape[2:])
     plan = _plans.correlation(image, (*shape,), *layer, x.dtype)
