@@ -4,60 +4,84 @@ A tile of up to 14 pixels by 32 channels is summed over all taps and source chan
 (see `_microkernel`). Only weights are rearranged, once a call, so that a tile reads them in order,
 and the strip of an image whose windows reach over the edge is copied into a frame of zeros.
 
-A layer costs 2 n o p k c i j / groups flops, and moves x, y and w once, with w again for every strip
-that fits the cache. Forward, input and weight gradient run at 95 to 98 % of a core's peak from 32
-channels on, at 80 to 90 % with 1 to 3 (float32, AVX-512). Depthwise convolution moves more than
-it computes: it runs at the speed of memory. After Georganas et al. (2018), "Anatomy of high-performance deep
-learning convolutions on SIMD architectures".
+A layer costs 2 n o p k c i j / groups flops, and moves x, y and w once, with w again for every
+strip that fits the cache. Forward, input and weight gradient run at 95 to 98 % of a core's peak
+from 32 channels on, at 80 to 90 % with 1 to 3 (float32, AVX-512). Depthwise convolution moves more
+than it computes: it runs at the speed of memory. After Georganas et al. (2018), "Anatomy of
+high-performance deep learning convolutions on SIMD architectures".
 
 `sizes` and the small arrays of numbers come from `_plans`.
 """
 
 from ._jit import compiled, copy, part
 from ._machine_code import call
+from ._transpose import turn
 
 
 @compiled
-def pack(w, packed, taps, phases, strides, rows, columns, width, groups):
+def pack(kernel, w, packed, taps, phases, sizes):
     """Weights as tiles read them: phase by phase, (groups, blocks, taps, rows, width) with zeros.
 
-    `w` is flat; `strides` are those of groups, rows (what is summed) and columns in it.
+    `w` is flat, (group, row, column, tap) at distances of sizes; rows are what is summed. Behind
+    what is packed there is room for the taps of one row of a block.
     """
-    blocks = (columns + width - 1) // width
-    for phase in range(phases.shape[0]):
-        count = 0
-        while taps[phase, count] >= 0:
-            count += 1
-        for group in range(groups):
-            for block in range(blocks):
-                place = phases[phase, 5] + (group * blocks + block) * phases[phase, 6]
-                begin = group * strides[0] + block * width * strides[2]
-                filled = min(width, columns - block * width)
-                for row in range(rows):
-                    for k in range(count):
+    rows, columns, width, groups, count, group_step, row_step, column_step = sizes
+    lanes, item, blocks = width // 2, w.itemsize, (columns + width - 1) // width
+    buffer = packed[packed.shape[0] - count * width :]
+    for group in range(groups):
+        for block in range(blocks):
+            exist = min(width, columns - block * width)
+            if exist < width:
+                clear(buffer)
+            for row in range(rows):
+                begin = group * group_step + block * width * column_step + row * row_step
+                turn(kernel, lanes, item, w.ctypes.data + begin * item, buffer.ctypes.data, exist,
+                     count, column_step, width)  # fmt: skip
+                for phase in range(phases.shape[0]):
+                    place = phases[phase, 5] + (group * blocks + block) * phases[phase, 6]
+                    k = 0
+                    while taps[phase, k] >= 0:
                         target = packed[place + (k * rows + row) * width :][:width]
-                        source = w[begin + row * strides[1] + taps[phase, k] :]
-                        for column in range(filled):
-                            target[column] = source[column * strides[2]]
-                        for column in range(filled, width):
-                            target[column] = 0
+                        copy(buffer[taps[phase, k] * width :], target)
+                        k += 1
 
 
 @compiled
-def unpack(total, w, runs, length, unpacked):
-    """Sums (groups, runs, length, width) of a weight gradient as w (k, c/groups, i * j)."""
-    groups, columns, each, taps, width = unpacked
-    wide = length // each  # how many taps lie in a run
+def pack_points(kernel, w, packed, sizes):
+    """The same for one tap: the turned matrix of each group, or for input gradients the matrix."""
+    rows, columns, width, groups, _, group_step, row_step, column_step = sizes
+    item, blocks = w.itemsize, (columns + width - 1) // width
     for group in range(groups):
-        for block in range(0, columns, 16):
-            for row in range(each):
-                for tap in range(taps):
-                    run = (group * runs + tap // wide) * length + tap % wide * each + row
-                    source = total[run * width + block :][: min(16, columns - block)]
-                    begin = ((group * columns + block) * each + row) * taps + tap
-                    target = w[begin:]
-                    for column in range(source.shape[0]):
-                        target[column * each * taps] = source[column]
+        for block in range(blocks):
+            panel = packed[(group * blocks + block) * rows * width :][: rows * width]
+            exist = min(width, columns - block * width)
+            begin = group * group_step + block * width * column_step
+            if exist < width:
+                clear(panel)
+            if row_step == 1:
+                turn(kernel, width // 2, item, w.ctypes.data + begin * item, panel.ctypes.data,
+                     exist, rows, column_step, width)  # fmt: skip
+            else:
+                for row in range(rows):
+                    copy(w[begin + row * row_step :], panel[row * width :][:exist])
+
+
+@compiled
+def unpack(kernel, total, w, sizes):
+    """Sums (groups, taps, rows, width) of a weight gradient as w (k, c/groups, i * j)."""
+    groups, columns, rows, taps, width, lanes = sizes
+    item = w.itemsize
+    for group in range(groups):
+        source = total.ctypes.data + group * taps * rows * width * item
+        target = w.ctypes.data + group * columns * rows * taps * item
+        if taps == 1:
+            turn(kernel, lanes, item, source, target, rows, columns, width, rows)
+            continue
+        for first in range(0, columns, lanes):  # so few rows of w at a time stay in cache
+            for row in range(rows):
+                turn(kernel, lanes, item, source + (row * width + first) * item,
+                     target + (first * rows + row) * taps * item, taps, min(lanes, columns - first),
+                     rows * width, rows * taps)  # fmt: skip
 
 
 @compiled

@@ -26,7 +26,7 @@ from llvmlite import ir
 
 from ._machine_code import INTEGER, address
 
-BYTE, FLAG = ir.IntType(32), ir.IntType(1)
+SHORT, FLAG = ir.IntType(32), ir.IntType(1)
 POINTER = ir.IntType(8).as_pointer()
 STEPS = ("a_outer", "a_middle", "a_inner", "a_row", "b_outer", "b_middle", "b_inner", "c_row")
 START = ("zero", "bias", "add")
@@ -72,7 +72,7 @@ class Vectors:
         self.zero = ir.Constant(self.kind, [0.0] * self.lanes)
         self.suffix = f"v{self.lanes}f{8 * self.size}"
         self.unit = ir.Module("kernel")
-        kind, place, nothing = self.kind, [self.kind.as_pointer(), BYTE, self.mask], ir.VoidType()
+        kind, place, nothing = self.kind, [self.kind.as_pointer(), SHORT, self.mask], ir.VoidType()
         masked = f"{self.suffix}.p0{self.suffix}"
         self._load = self._known(f"masked.load.{masked}", kind, [*place, kind])
         self._store = self._known(f"masked.store.{masked}", nothing, [kind, *place])
@@ -90,28 +90,28 @@ class Vectors:
 
     def masks(self, build, columns, count):
         """For each of `count` vectors, which of its lanes are among `columns`."""
-        numbers = ir.VectorType(INTEGER, self.lanes)
+        numbers = ir.VectorType(SHORT, self.lanes)
         places = [ir.Constant(numbers, [j * self.lanes + k for k in range(self.lanes)])
                   for j in range(count)]  # fmt: skip
-        wide = self.spread(build, columns, numbers)
+        wide = self.spread(build, build.trunc(columns, SHORT), numbers)
         return [build.icmp_signed("<", place, wide) for place in places]
 
     def spread(self, build, value, kind=None):
         """A vector with `value` in every lane."""
         kind = kind or self.kind
-        unknown, first = ir.Constant(kind, ir.Undefined), ir.Constant(BYTE, 0)
+        unknown, first = ir.Constant(kind, ir.Undefined), ir.Constant(SHORT, 0)
         single = build.insert_element(unknown, value, first)
-        everywhere = ir.Constant(ir.VectorType(BYTE, kind.count), [0] * kind.count)
+        everywhere = ir.Constant(ir.VectorType(SHORT, kind.count), [0] * kind.count)
         return build.shuffle_vector(single, unknown, everywhere)
 
     def load(self, build, place, mask):
         """The lanes of `mask` at an address, 0 in others."""
         place = build.bitcast(place, self.kind.as_pointer())
-        return build.call(self._load, [place, BYTE(self.size), mask, self.zero])
+        return build.call(self._load, [place, SHORT(self.size), mask, self.zero])
 
     def store(self, build, value, place, mask):
         place = build.bitcast(place, self.kind.as_pointer())
-        build.call(self._store, [value, place, BYTE(self.size), mask])
+        build.call(self._store, [value, place, SHORT(self.size), mask])
 
     def number(self, build, place):
         """One value, in every lane."""

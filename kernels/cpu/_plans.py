@@ -15,9 +15,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from ._direct import pack, pack_points
 from ._geometry import geometry
+from ._layout import ready
 from ._machine_code import host
+from ._memory import empty
 from ._microkernel import loops, tile
+from ._transpose import transpose
 
 FRAME_VALUES = 1 << 16  # of a strip of the source; half the second cache is left for weights
 CHAIN = 1024  # products in one sum, about: longer chains of additions lose digits
@@ -42,6 +46,7 @@ class Layer:
         self.is_depthwise = groups > 1 and self.size == 1 and self.filters == groups
         self.groups = 1 if self.is_depthwise else groups
         self.width = 2 * self.target.lanes(self.dtype)
+        self.transpose = transpose(self.target, self.dtype)
 
     @property
     def channels(self):
@@ -71,7 +76,7 @@ class Layer:
 class Convolution:
     """A plan for the target (c), as sums over source channels and taps.
 
-    `sizes` and the arrays `tiles`, `loops`, `phases`, `taps`, `strides` are for `_direct.convolve`
+    `sizes`, `packing` and the arrays `tiles`, `loops`, `phases`, `taps` are for `_direct.convolve`
     and `_direct.pack`; `packed` and `frame` are lengths of memory to work in.
     """
 
@@ -89,7 +94,8 @@ class Convolution:
         strip = max(1, min(rows, strip))
         self.frame = ((strip - 1) * axes[0].move + reach) * self.line if is_framed else 0
         self._write(target)
-        self.strides = np.array(strides, np.int64)
+        self.is_point = layer.taps == 1 and len(self.phases) == 1
+        self.packing = sums, columns, layer.width, layer.groups, layer.taps, *strides
         heights = {h for phase in self.phases for h in layer.heights(int(phase[3]))}
         self.tiles = layer.tiles(heights, columns, (starts, "add"))
         span = max(1, FRAME_VALUES // max(1, self.depth * axes[1].move * layer.target.rows))
@@ -114,6 +120,7 @@ class Convolution:
                 taps.append([i * self.layer.kernel[1] + j for i in down.taps for j in right.taps])
                 self.packed += panel * self.blocks * self.layer.groups
         self.phases = np.array(phases, np.int64)
+        self.packed += self.layer.taps * self.layer.width
         self.taps = np.full((len(taps), 1 + max(map(len, taps))), -1, np.int64)
         self.loops = np.zeros((len(plans), max(map(len, plans)), 13), np.int64)
         for phase, (some, chunks) in enumerate(zip(taps, plans, strict=True)):
@@ -215,7 +222,8 @@ def backward(*key):
     columns = layer.channels // layer.groups
     strides = each * columns * taps, 0 if layer.is_depthwise else columns * taps, taps
     source, target = (*layer.output, layer.filters), (*layer.image, layer.channels)
-    return Convolution(layer, source, target, each, columns, _axes(Backward, layer), strides, "zero")
+    axes = _axes(Backward, layer)
+    return Convolution(layer, source, target, each, columns, axes, strides, "zero")
 
 
 class Correlation:
@@ -227,7 +235,7 @@ class Correlation:
 
     def __init__(self, layer):
         self.layer, c, (sh, sw) = layer, layer.channels, layer.stride
-        (h, w), (o, p), (dh, dw) = layer.image, layer.output, layer.dilation
+        (h, w), (o, p) = layer.image, layer.output
         columns = layer.filters // layer.groups
         axis_h, axis_w = _axes(Forward, layer)
         width = max(axis_w.needs(w), layer.padding[1] + w)
@@ -254,17 +262,19 @@ class Correlation:
             p * layer.filters, layer.target.rows,
         )  # fmt: skip
         each = 1 if layer.is_depthwise else layer.size
-        self.unpacked = layer.groups, columns, each, layer.taps, blocks * layer.width
+        self.unpacking = (layer.groups, columns, each, layer.taps, blocks * layer.width,
+                          layer.width // 2)  # fmt: skip
 
     def _runs(self, line):
         """Where runs begin in a frame, and how far their rows lie apart."""
         layer, (kh, kw), (dh, dw) = self.layer, self.layer.kernel, self.layer.dilation
+        runs, pixel = [i * dh * line for i in range(kh)], dw * layer.channels
         if layer.is_depthwise:
-            runs, self.length, self.step = [i * dh * line for i in range(kh)], kw, dw * layer.channels
+            self.length, self.step = kw, pixel
         elif layer.groups == 1 and (dw == 1 or kw == 1):
-            runs, self.length, self.step = [i * dh * line for i in range(kh)], kw * layer.size, 1
+            self.length, self.step = kw * layer.size, 1
         else:
-            runs = [i * dh * line + j * dw * layer.channels for i in range(kh) for j in range(kw)]
+            runs = [run + j * pixel for run in runs for j in range(kw)]
             self.length, self.step = layer.size, 1
         self.runs = np.array(runs, np.int64)
 
@@ -281,3 +291,13 @@ class Correlation:
 def correlation(*key):
     """The plan of a weight gradient."""
     return Correlation(Layer(*key))
+
+
+def packed(plan, w):
+    """The weights w in the order in which a plan's tiles read them."""
+    values, kernel = empty(plan.packed, w.dtype), plan.layer.transpose
+    if plan.is_point:
+        pack_points(kernel, ready(w).reshape(-1), values, plan.packing)
+    else:
+        pack(kernel, ready(w).reshape(-1), values, plan.taps, plan.phases, plan.packing)
+    return values

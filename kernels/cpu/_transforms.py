@@ -82,10 +82,9 @@ class _Transform:
     def module(self):
         v = self.vectors
         self.function, build = v.function(12)
-        source, target, columns, *steps, row, last_row, pixel, last_pixel, extra = self.function.args
-        self.columns, self.steps = columns, [v.bytes(build, step) for step in steps]
+        source, target, self.columns, *numbers, extra = self.function.args
+        self.steps, self.ranges = [v.bytes(build, step) for step in numbers[:4]], numbers[4:]
         self.places = [build.inttoptr(place, POINTER) for place in (source, target, extra)]
-        self.ranges = row, last_row, pixel, last_pixel
         inside, edge, end = (self.function.append_basic_block(n) for n in ("inside", "edge", "end"))
         build.cbranch(self._is_inside(build), inside, edge)
         self._loop(inside, end, False)
@@ -104,9 +103,9 @@ class _Transform:
 
     def _exists(self, build, i, j):
         """Whether the image has row i and pixel j."""
-        row, last_row, pixel, last_pixel = self.ranges
-        tests = [build.icmp_signed(relation, bound, INTEGER(place)) for relation, bound, place in
-                 (("<=", row, i), (">", last_row, i), ("<=", pixel, j), (">", last_pixel, j))]  # fmt: skip
+        bounds = zip(("<=", ">", "<=", ">"), self.ranges, (i, i, j, j), strict=True)
+        tests = [build.icmp_signed(relation, bound, INTEGER(place))
+                 for relation, bound, place in bounds]  # fmt: skip
         return build.and_(build.and_(tests[0], tests[1]), build.and_(tests[2], tests[3]))
 
     def _loop(self, block, end, checked):

@@ -14,17 +14,17 @@ from functools import lru_cache
 import numpy as np
 
 from . import _plans
-from ._direct import pack, unpack
+from ._direct import unpack
 from ._jit import compiled, part
-from ._layout import channels_last, ready
-from ._machine_code import call, host
+from ._layout import ready
+from ._machine_code import call
 from ._memory import empty
 from ._microkernel import loops
 from ._transforms import SIZE, transform
 
 CHANNELS = 16  # of source and target at least, so that products outweigh transforms
 TILES = 9  # of an image at least, so that they outweigh the transform of the weights
-BLOCK_VALUES = 1 << 18  # of transformed tiles in a block
+TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
 GAP = 16  # values between planes: planes a power of two apart would share lines of the cache
 
 
@@ -42,13 +42,11 @@ def fits(x, weights, output, stride, padding, dilation, groups):
 class Plan:
     """Sizes of a layer for the compiled loops; `offset` is how far tiles begin before the image."""
 
-    def __init__(self, plan, source, target, offset):
+    def __init__(self, plan, source, target, offset, block):
         self.plan, self.layer, r = plan, plan.layer, plan.layer.kernel[0]
         (h, w), (o, p), c, k = source, target, plan.sums, plan.columns
         m = SIZE + 1 - r
         down, across, rows = -(-o // m), -(-p // m), self.layer.target.rows
-        block = BLOCK_VALUES // (SIZE**2 * (c + k)) // rows * rows
-        block = min(8 * rows, max(2 * rows, block))
         self.sizes = (h, w, c, o, p, k, m, r, down, across, *offset, block, self.layer.width, rows)
         self.memory = SIZE**2 * (block * c + GAP), SIZE**2 * (block * k + GAP)
         self.blocks = -(-k // self.layer.width)
@@ -67,16 +65,16 @@ class Plan:
 
 
 @lru_cache(maxsize=512)
-def forward(*key):
+def forward(*key, block=TOGETHER[0]):
     plan = _plans.forward(*key, with_bias=False)
-    return Plan(plan, plan.layer.image, plan.layer.output, plan.layer.padding)
+    return Plan(plan, plan.layer.image, plan.layer.output, plan.layer.padding, block)
 
 
 @lru_cache(maxsize=512)
 def backward(*key):
     plan = _plans.backward(*key)
     offset = [k - 1 - p for k, p in zip(plan.layer.kernel, plan.layer.padding, strict=True)]
-    return Plan(plan, plan.layer.output, plan.layer.image, offset)
+    return Plan(plan, plan.layer.output, plan.layer.image, offset, TOGETHER[0])
 
 
 @lru_cache(maxsize=1024)
@@ -95,10 +93,8 @@ def conv2d_input(cotangents, w, dx, *layer):
 
 
 def _convolve(plan, source, w, b, target):
-    inner, layer = plan.plan, plan.layer
-    packed, weights = empty(inner.packed, w.dtype), empty(plan.weights, w.dtype)
-    pack(ready(w).reshape(-1), packed, inner.taps, inner.phases, inner.strides, inner.sums,
-         inner.columns, layer.width, layer.groups)  # fmt: skip
+    inner = plan.plan
+    packed, weights = _plans.packed(inner, w), empty(plan.weights, w.dtype)
     turn, into, out = plan.transforms("weights", "input", "output" if b is None else "biased")
     transform_weights(turn, packed, weights, plan.sizes)
     planes = [empty(size, w.dtype) for size in plan.memory]
@@ -110,7 +106,7 @@ def _convolve(plan, source, w, b, target):
 
 def conv2d_weight(cotangents, images, dw, *layer):
     """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
-    plan = forward(images.shape[1:3], dw.shape, *layer, dw.dtype)
+    plan = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=TOGETHER[1])
     n, c, r, columns = len(images), plan.plan.sums, plan.layer.kernel[0], plan.plan.columns
     width, block, count = plan.steps["c_row"], plan.sizes[12], n * plan.sizes[8] * plan.sizes[9]
     sums, total = empty(SIZE**2 * c * width, dw.dtype), empty(r * r * c * width, dw.dtype)
@@ -122,7 +118,8 @@ def conv2d_weight(cotangents, images, dw, *layer):
     correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1), *planes, sums,
               n, plan.sizes)  # fmt: skip
     transform_sums(back, sums, total, c, width, r)
-    unpack(total, dw.reshape(-1), r, r * c, (1, columns, c, r * r, width))
+    unpack(plan.layer.transpose, total, dw.reshape(-1),
+           (1, columns, c, r * r, width, plan.layer.width // 2))  # fmt: skip
 
 
 @compiled
@@ -157,8 +154,9 @@ def read(turn, place, planes, first, last, across, down, high, wide, c, m, offse
         image, row, column = tile // (down * across), tile // across % down, tile % across
         top, left = row * m - offset[0], column * m - offset[1]
         source = place + ((image * high + top) * wide + left) * c * 4
-        call(turn, (source, planes.ctypes.data + (tile - first) * c * 4, c, wide * c, c, 6 * step,
-                    step, -top, min(size, high - top), -left, min(size, wide - left), source))  # fmt: skip
+        target = planes.ctypes.data + (tile - first) * c * 4
+        call(turn, (source, target, c, wide * c, c, 6 * step, step,
+                    -top, min(size, high - top), -left, min(size, wide - left), source))  # fmt: skip
 
 
 @compiled
@@ -176,8 +174,8 @@ def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, n
                 exist = min(width, k - column * width)
                 kind = 1 if 2 * exist > width else 0
                 b = weights.ctypes.data + (plane * blocks + column) * c * width * 4
-                for part in range(parts):
-                    row, stop = (last - first) * part // parts, (last - first) * (part + 1) // parts
+                for t in range(parts):
+                    row, stop = (last - first) * t // parts, (last - first) * (t + 1) // parts
                     a = planes.ctypes.data + (plane * (block * c + 16) + row * c) * 4
                     place = products.ctypes.data + (plane * step + row * k + column * width) * 4
                     call(tiles[0, kind, stop - row], (a, b, place, a, exist, numbers.ctypes.data))
@@ -207,8 +205,8 @@ def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, n, sizes):
                 exist = min(width, k - column * width)
                 kind = 1 if 2 * exist > width else 0
                 b = others.ctypes.data + (plane * (block * k + 16) + column * width) * 4
-                for part in range(parts):
-                    row, stop = c * part // parts, c * (part + 1) // parts
+                for t in range(parts):
+                    row, stop = c * t // parts, c * (t + 1) // parts
                     a = planes.ctypes.data + (plane * (block * c + 16) + row) * 4
                     place = ((plane * c + row) * blocks + column) * width * 4
                     call(tiles[start, kind, stop - row],

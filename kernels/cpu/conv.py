@@ -9,7 +9,7 @@ two or three compiled calls, which do not hold the GIL.
 """
 
 from . import _by_columns, _plans, _winograd
-from ._direct import clear, convolve, correlate, pack, unpack
+from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
 from ._memory import empty
@@ -30,7 +30,7 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
     if y.size and _winograd.fits(x, w.shape, output, *layer):
         _winograd.conv2d(channels_last(x), w, b, y, *layer)
     elif y.size:
-        images, n, image, target = _merged(channels_last(x), w.shape, layer, output)
+        images, n, image, _ = _merged(channels_last(x), w.shape, layer, output)
         plan = _plans.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None)
         _run(plan, images, w, b, y, n)
     return channels_first(y)
@@ -74,16 +74,14 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
     total, frame = empty(plan.total, x.dtype), empty(plan.frame, x.dtype)
     lines, cotangents = images.reshape(n, image[0], -1), channels_last(g).reshape(n, -1)
     correlate(plan.tiles, plan.loops, plan.runs, lines, cotangents, total, frame, plan.sizes)
-    unpack(total, dw.reshape(-1), len(plan.runs), plan.length, plan.unpacked)
+    unpack(plan.layer.transpose, total, dw.reshape(-1), plan.unpacking)
     return dw
 
 
 def _run(plan, images, w, b, y, n):
     """Pack the weights, and compute y as `plan` says."""
-    layer, dtype = plan.layer, w.dtype
-    packed, frame = empty(plan.packed, dtype), empty(plan.frame, dtype)
-    pack(ready(w).reshape(-1), packed, plan.taps, plan.phases, plan.strides, plan.sums,
-         plan.columns, layer.width, layer.groups)  # fmt: skip
+    dtype = w.dtype
+    packed, frame = _plans.packed(plan, w), empty(plan.frame, dtype)
     bias, lines = empty(0, dtype) if b is None else ready(b), images.reshape(n, plan.lines, -1)
     convolve(plan.tiles, plan.loops, plan.phases, lines, packed, bias, frame, y.reshape(n, -1),
              plan.sizes)  # fmt: skip
