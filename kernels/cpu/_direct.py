@@ -123,33 +123,42 @@ def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
 
 @part
 def sweep(tiles, loops, phase, place, packed, bias, out, first, last, sizes):
-    """All tiles of a phase in target rows first..last of their grid."""
-    line, _, _, move = sizes[:4]
-    groups, blocks, a_group, a_block, columns, width = sizes[7:13]
-    wide, depth, down, right, a_pixel, most, span = sizes[13:]
-    item, last = packed.itemsize, min(last, phase[1])
+    """A phase in rows first..last of its grid: as many tiles of a row as stay in cache, by block."""
+    (groups, blocks), (most, span) = sizes[7:9], sizes[18:]
     parts = (phase[3] + most - 1) // most
     for begin in range(0, parts, span):
+        area = first, min(last, phase[1]), begin, min(parts, begin + span)
         for group in range(groups):
             for block in range(blocks):
-                column = group * columns + block * width
-                exist = min(width, columns - block * width)
-                kind = 1 if 2 * exist > width else 0
-                weights = phase[5] + (group * blocks + block) * phase[6]
-                source = phase[4] + group * a_group + block * a_block
-                for row in range(first, last):
-                    for p in range(begin, min(parts, begin + span)):
-                        pixel, stop = phase[3] * p // parts, phase[3] * (p + 1) // parts
-                        a = place + (source + (row - first) * move * line + pixel * a_pixel) * item
-                        c = (phase[0] + row * down) * wide + phase[2] + pixel * right
-                        c = out + (c * depth + column) * item
-                        b = packed.ctypes.data + weights * item
-                        for k in range(phase[7]):
-                            numbers = loops[k]
-                            call(tiles[1 if k else 0, kind, stop - pixel],
-                                 (a + numbers[11] * item, b + numbers[12] * item, c,
-                                  bias.ctypes.data + column * item, exist,
-                                  numbers.ctypes.data))  # fmt: skip
+                slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes)
+
+
+@part
+def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes):
+    """One block's tiles over an area: first and last row of the grid, and tile of a row."""
+    (line, _, _, move), (blocks, a_group, a_block, columns, width) = sizes[:4], sizes[8:13]
+    wide, depth, down, right, a_pixel, most = sizes[13:19]
+    first, last, begin, end = area
+    item, count, chunks = packed.itemsize, phase[3], phase[7]
+    parts = (count + most - 1) // most
+    exist, column = min(width, columns - block * width), group * columns + block * width
+    sizes, plan = tiles[:, 1 if 2 * exist > width else 0], loops.ctypes.data
+    b = packed.ctypes.data + (phase[5] + (group * blocks + block) * phase[6]) * item
+    source = place + (phase[4] + group * a_group + block * a_block) * item
+    target = out + ((phase[0] * wide + phase[2]) * depth + column) * item
+    biases = bias.ctypes.data + column * item
+    small, larger = count // parts, count % parts  # so many tiles have a row more
+    for row in range(first, last):
+        pixel = begin * small + min(begin, larger)
+        for p in range(begin, end):
+            height = small + (1 if p < larger else 0)
+            a = source + ((row - first) * move * line + pixel * a_pixel) * item
+            c = target + (row * down * wide + pixel * right) * depth * item
+            call(sizes[0, height], (a, b, c, biases, exist, plan))
+            for k in range(1, chunks):
+                further = a + loops[k, 11] * item, b + loops[k, 12] * item
+                call(sizes[1, height], (*further, c, biases, exist, plan + 104 * k))
+            pixel += height
 
 
 @compiled
@@ -176,16 +185,18 @@ def add_block(tiles, numbers, runs, place, g, total, first, sizes):
     """The sums of one block, all tiles of them."""
     groups, blocks, a_group, a_block, columns, width, length, step, b_row, most = sizes[8:]
     item, parts = g.itemsize, (length + most - 1) // most
+    small, larger, plan = length // parts, length % parts, numbers.ctypes.data
     for group in range(groups):
         for block in range(blocks):
             column, exist = block * width, min(width, columns - block * width)
-            kind = 1 if 2 * exist > width else 0
             b = g.ctypes.data + (first * b_row + group * columns + column) * item
+            heights = tiles[1 if 2 * exist > width else 0]
             for run in range(runs.shape[0]):
-                begin = runs[run] + group * a_group + block * a_block
-                rows = (group * runs.shape[0] + run) * length
+                a = place + (runs[run] + group * a_group + block * a_block) * item
+                row = (group * runs.shape[0] + run) * length
+                c = total.ctypes.data + (row * blocks * width + column) * item
                 for p in range(parts):
-                    row, stop = length * p // parts, length * (p + 1) // parts
-                    a = place + (begin + row * step) * item
-                    c = total.ctypes.data + ((rows + row) * blocks * width + column) * item
-                    call(tiles[kind, stop - row], (a, b, c, c, exist, numbers.ctypes.data))
+                    height = small + (1 if p < larger else 0)
+                    call(heights[height], (a, b, c, c, exist, plan))
+                    a += height * step * item
+                    c += height * blocks * width * item

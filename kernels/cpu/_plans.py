@@ -33,6 +33,12 @@ def output(*layer):
     return geometry(*layer).output
 
 
+def are_few(weights, dtype, groups):
+    """Whether an input gradient has so few channels that tiles would be mostly empty."""
+    lanes, taps = host().lanes(dtype), weights[2] * weights[3]
+    return groups == 1 and 2 * weights[1] <= lanes and taps > 1
+
+
 class Layer:
     """What the plans of a layer share: sizes as ints, and how channels lie in weights."""
 

@@ -33,14 +33,14 @@ def write(target, char):
     values = []
     for i in range(v.lanes):
         values.append(v.load(build, source, _mask(v, build, i, rows, columns)))
-        source = build.gep(source, [source_step])
+        source = _next(build, source, i, rows, source_step)
     distance = 1
     while distance < v.lanes:
         values = _cross(v, build, values, distance)
         distance *= 2
     for j, value in enumerate(values):
         v.store(build, value, place, _mask(v, build, j, columns, rows))
-        place = build.gep(place, [target_step])
+        place = _next(build, place, j, columns, target_step)
     build.ret_void()
     return str(v.unit)
 
@@ -49,6 +49,12 @@ def _mask(v, build, i, rows, columns):
     """The lanes among `columns` if there is a row i, else none."""
     exist = build.icmp_signed("<", INTEGER(i), rows)
     return v.masks(build, build.select(exist, columns, INTEGER(0)), 1)[0]
+
+
+def _next(build, place, i, rows, step):
+    """The row behind row i, or row i again: even with an empty mask, memory of no one is slow."""
+    more = build.icmp_signed("<", INTEGER(i + 1), rows)
+    return build.gep(place, [build.select(more, step, INTEGER(0))])
 
 
 def _cross(v, build, values, distance):
@@ -68,7 +74,7 @@ def _cross(v, build, values, distance):
 
 @part
 def turn(kernel, lanes, item, source, target, rows, columns, source_step, target_step):
-    """target[j, i] = source[i, j] for matrices of any size at addresses; values have `item` bytes."""
+    """target[j, i] = source[i, j] for matrices of any size at addresses; `item` bytes a value."""
     for i in range(0, rows, lanes):
         for j in range(0, columns, lanes):
             a = source + (i * source_step + j) * item

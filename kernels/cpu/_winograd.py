@@ -155,8 +155,8 @@ def read(turn, place, planes, first, last, across, down, high, wide, c, m, offse
         top, left = row * m - offset[0], column * m - offset[1]
         source = place + ((image * high + top) * wide + left) * c * 4
         target = planes.ctypes.data + (tile - first) * c * 4
-        call(turn, (source, target, c, wide * c, c, 6 * step, step,
-                    -top, min(size, high - top), -left, min(size, wide - left), source))  # fmt: skip
+        call(turn, (source, target, c, wide * c, c, 6 * step, step, -top, min(size, high - top),
+                    -left, min(size, wide - left), source))  # fmt: skip
 
 
 @compiled

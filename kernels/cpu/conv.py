@@ -41,7 +41,7 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     if not served(g, w):
         return NotImplemented
     layer = stride, padding, dilation, groups
-    if host() is None:
+    if host() is None or _plans.are_few(w.shape, g.dtype, groups):
         return _by_columns.conv2d_input(g, w, shape=shape, **_named(layer))
     n, c, *image = shape
     dx = empty((n, *image, c), g.dtype)
