@@ -123,7 +123,7 @@ def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
 
 @part
 def sweep(tiles, loops, phase, place, packed, bias, out, first, last, sizes):
-    """A phase in rows first..last of its grid: as many tiles of a row as stay in cache, by block."""
+    """Rows first..last of a phase's grid: as many tiles of a row as stay in cache, by block."""
     (groups, blocks), (most, span) = sizes[7:9], sizes[18:]
     parts = (phase[3] + most - 1) // most
     for begin in range(0, parts, span):

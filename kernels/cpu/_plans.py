@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ._axes import Backward, Forward, along
 from ._direct import pack, pack_points
 from ._geometry import geometry
 from ._layout import ready
@@ -152,61 +153,6 @@ class Convolution:
         return chunks
 
 
-class Forward:
-    """One axis of a convolution: target o reads source o * stride - padding + i * dilation."""
-
-    def __init__(self, size, output, kernel, stride, padding, dilation):
-        self.count, self.move, self.step, self.before = output, stride, 1, padding
-        self.reach = (kernel - 1) * dilation + 1
-        self.phases = [Phase(0, output, 0, range(kernel), dilation)]
-
-    def needs(self, size):
-        """How long the frame must be."""
-        return (self.count - 1) * self.move + self.reach
-
-
-class Backward:
-    """One axis of an input gradient: x at q * stride + phase gets from g at q + offsets.
-
-    Of x = o * stride - padding + i * dilation, the taps i of a phase are those for which o is
-    whole; they lie stride / gcd(stride, dilation) apart, and read g in turned order.
-    """
-
-    def __init__(self, size, output, kernel, stride, padding, dilation):
-        self.count, self.move, self.step = -(-size // stride), 1, stride
-        found = [
-            [(i, (phase + padding - i * dilation) // stride) for i in reversed(range(kernel))
-             if (phase + padding - i * dilation) % stride == 0]
-            for phase in range(min(stride, size))
-        ]  # fmt: skip
-        offsets = [offset for taps in found for _, offset in taps] or [0]
-        self.before, last = max(0, -min(offsets)), max(0, *offsets)
-        self.reach = self.before + last + 1
-        spread = dilation // math.gcd(stride, dilation)
-        self.phases = [
-            Phase(phase, -(-(size - phase) // stride), self.before + taps[0][1] if taps else 0,
-                  [i for i, _ in taps], spread)
-            for phase, taps in enumerate(found)
-        ]  # fmt: skip
-
-    def needs(self, size):
-        return self.count - 1 + self.reach
-
-
-class Phase:
-    """Every `step`-th place of a target from `start` on, and the taps that reach it."""
-
-    def __init__(self, start, count, offset, taps, spread):
-        self.start, self.count, self.offset = start, count, offset
-        self.taps, self.spread = list(taps), spread
-
-
-def _axes(kind, layer):
-    along = zip(layer.image, layer.output, layer.kernel, layer.stride, layer.padding,
-                layer.dilation, strict=True)  # fmt: skip
-    return [kind(*axis) for axis in along]
-
-
 @lru_cache(maxsize=512)
 def forward(*key, with_bias):
     """The plan of a convolution; `key` is what a `Layer` is made of."""
@@ -216,7 +162,7 @@ def forward(*key, with_bias):
     strides = columns * each * taps, 0 if layer.is_depthwise else taps, each * taps
     source, target = (*layer.image, layer.channels), (*layer.output, layer.filters)
     start = "bias" if with_bias else "zero"
-    axes = _axes(Forward, layer)
+    axes = along(Forward, layer)
     return Convolution(layer, source, target, each, columns, axes, strides, start)
 
 
@@ -228,7 +174,7 @@ def backward(*key):
     columns = layer.channels // layer.groups
     strides = each * columns * taps, 0 if layer.is_depthwise else columns * taps, taps
     source, target = (*layer.output, layer.filters), (*layer.image, layer.channels)
-    axes = _axes(Backward, layer)
+    axes = along(Backward, layer)
     return Convolution(layer, source, target, each, columns, axes, strides, "zero")
 
 
@@ -243,7 +189,7 @@ class Correlation:
         self.layer, c, (sh, sw) = layer, layer.channels, layer.stride
         (h, w), (o, p) = layer.image, layer.output
         columns = layer.filters // layer.groups
-        axis_h, axis_w = _axes(Forward, layer)
+        axis_h, axis_w = along(Forward, layer)
         width = max(axis_w.needs(w), layer.padding[1] + w)
         is_framed = axis_h.needs(h) > h or width > w or any(layer.padding)
         line = width * c

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from . import _plans
+from . import _plans, switches
 from ._direct import unpack
 from ._jit import compiled, part
 from ._layout import ready
@@ -29,14 +29,14 @@ GAP = 16  # values between planes: planes a power of two apart would share lines
 
 
 def fits(x, weights, output, stride, padding, dilation, groups):
-    """Whether a layer is worth it; its geometry and dtype alone decide."""
+    """Whether a layer is worth it; the switch, its geometry and dtype alone decide."""
     k, c, *kernel = weights
-    if x.dtype.char != "f" or kernel not in ([3, 3], [5, 5]) or groups != 1:
+    is_square = kernel in ([3, 3], [5, 5]) and x.dtype.char == "f"
+    if not is_square or not switches.winograd or min(k, c) < CHANNELS:
         return False
     m = SIZE + 1 - kernel[0]
-    tiles = -(-output[0] // m) * -(-output[1] // m)
-    is_plain = tuple(stride) == tuple(dilation) == (1, 1)
-    return is_plain and min(k, c) >= CHANNELS and tiles >= TILES
+    is_large = -(-output[0] // m) * -(-output[1] // m) >= TILES
+    return is_large and groups == 1 and tuple(stride) == tuple(dilation) == (1, 1)
 
 
 class Plan:
