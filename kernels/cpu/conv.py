@@ -8,11 +8,15 @@ Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied 
 two or three compiled calls, which do not hold the GIL.
 """
 
+import math
+
 from . import _by_columns, _plans, _winograd
 from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
 from ._memory import empty
+
+POINTS = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 
 
 def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
@@ -25,6 +29,8 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
     layer = stride, padding, dilation, groups
     if host() is None:
         return _by_columns.conv2d(x, w, b, **_named(layer))
+    if _is_whole(x.shape, w.shape, *layer):
+        return conv2d(_as_points(x), _as_points(w), b, **POINTS)
     output = _plans.output(x.shape[2:], w.shape, *layer)
     y = empty((len(x), *output, len(w)), x.dtype)
     if y.size and _winograd.fits(x, w.shape, output, *layer):
@@ -44,6 +50,9 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     if host() is None or _plans.are_few(w.shape, g.dtype, groups):
         return _by_columns.conv2d_input(g, w, shape=shape, **_named(layer))
     n, c, *image = shape
+    if _is_whole(shape, w.shape, *layer):
+        points = conv2d_input(g, _as_points(w), shape=(n, math.prod(w.shape[1:]), 1, 1), **POINTS)
+        return channels_first(points.reshape(n, *image, c))
     dx = empty((n, *image, c), g.dtype)
     if dx.size and g.size and _winograd.fits(g, w.shape, g.shape[2:], *layer):
         _winograd.conv2d_input(channels_last(g), w, dx, *layer)
@@ -62,6 +71,10 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
     layer = stride, padding, dilation, groups
     if host() is None:
         return _by_columns.conv2d_weight(g, x, shape=shape, **_named(layer))
+    if _is_whole(x.shape, shape, *layer):
+        k, c, *kernel = shape
+        points = conv2d_weight(g, _as_points(x), shape=(k, math.prod(shape[1:]), 1, 1), **POINTS)
+        return channels_last(points.reshape(k, math.prod(kernel), c, 1)).reshape(shape)
     dw = empty(shape, g.dtype)
     if not g.size or not x.size:
         clear(dw.reshape(-1))
@@ -76,6 +89,17 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
     correlate(plan.tiles, plan.loops, plan.runs, lines, cotangents, total, frame, plan.sizes)
     unpack(plan.layer.transpose, total, dw.reshape(-1), plan.unpacking)
     return dw
+
+
+def _is_whole(x, w, stride, padding, dilation, groups):
+    """Whether there is one window, the image: then y is a product of matrices."""
+    is_plain = not any(padding) and tuple(dilation) == (1, 1) and groups == 1
+    return is_plain and tuple(x[1:]) == tuple(w[1:]) and w[2] * w[3] > 1
+
+
+def _as_points(x):
+    """x (n, c, h, w) as n single pixels of h * w * c channels."""
+    return channels_last(x).reshape(len(x), math.prod(x.shape[1:]), 1, 1)
 
 
 def _run(plan, images, w, b, y, n):
