@@ -6,7 +6,7 @@ import pytest
 import minidp as dp
 
 pytest.importorskip("numba")
-from minidp.kernels.cpu import _machine_code, _plans, _transforms, _winograd, conv
+from minidp.kernels.cpu import _machine_code, _tiling, _transforms, _winograd, conv
 
 pytestmark = pytest.mark.skipif(
     _machine_code.host() is None, reason="needs AVX2, and Numba's compiler"
@@ -137,11 +137,11 @@ def test_short_vectors(row, dtype, monkeypatch):
     """The same results to rounding from the kernels for AVX2."""
     arrays, options = layer(*row, dtype)
     want = results(arrays, options)
-    for module, names in ((_plans, ("forward", "backward", "correlation")),
+    for module, names in ((_tiling, ("forward", "backward", "correlation")),
                           (_winograd, ("forward", "backward"))):  # fmt: skip
-        for name in names:  # plans for this computer stay in their caches
+        for name in names:  # tilings for this computer stay in their caches
             monkeypatch.setattr(module, name, getattr(module, name).__wrapped__)
-    for module in (conv, _plans):
+    for module in (conv, _tiling):
         monkeypatch.setattr(module, "host", lambda: HASWELL)
     for got, exact in zip(results(arrays, options), want, strict=True):
         tolerance = 1e-4 if dtype is np.float32 else 1e-11

@@ -1,6 +1,6 @@
 """Along one axis: which target places a convolution or its input gradient writes, by which taps.
 
-The words *source*, *target*, *frame* and *phase* are explained in `_plans`. An axis has `count`
+The words *source*, *target*, *frame* and *phase* are explained in `_tiling`. An axis has `count`
 places on a grid with target places `step` apart and source places `move` apart; `before` is how
 many zeros a frame needs before the source, `reach` over how many places a grid place's taps spread.
 """

@@ -10,12 +10,22 @@ from 32 channels on, at 80 to 90 % with 1 to 3 (float32, AVX-512). Depthwise con
 than it computes: it runs at the speed of memory. After Georganas et al. (2018), "Anatomy of
 high-performance deep learning convolutions on SIMD architectures".
 
-`sizes` and the small arrays of numbers come from `_plans`.
+The words *frame*, *phase* and *block* are explained in `_tiling`, where the small arrays of
+numbers and the sizes come from.
 """
+
+from collections import namedtuple
 
 from ._jit import compiled, copy, part
 from ._machine_code import call
 from ._transpose import turn
+
+# Distances (line, left, a_..., b_row) are in values, unless in pixels of the target (down, right).
+SharedSizes = "line top left move reach rows strip groups blocks a_group a_block columns width most"
+ConvolutionSizes = namedtuple(
+    "ConvolutionSizes", SharedSizes + " wide depth down right a_pixel span"
+)
+CorrelationSizes = namedtuple("CorrelationSizes", SharedSizes + " images length step b_row")
 
 
 @compiled
@@ -105,16 +115,15 @@ def fill(lines, frame, first, rows, line, left):
 @compiled
 def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
     """y: for every strip of every image of x (n, h, w * c), its phases, blocks, rows, tiles."""
-    line, top, left, move, reach, rows, strip = sizes[:7]
     clear(frame)
     for image in range(x.shape[0]):
-        for first in range(0, rows, strip):
-            last = min(rows, first + strip)
-            place = x[image].ctypes.data + first * move * line * x.itemsize
+        for first in range(0, sizes.rows, sizes.strip):
+            last = min(sizes.rows, first + sizes.strip)
+            place = x[image].ctypes.data + first * sizes.move * sizes.line * x.itemsize
             if frame.shape[0]:
                 place = frame.ctypes.data
-                count = (last - first - 1) * move + reach
-                fill(x[image], frame, first * move - top, count, line, left)
+                count = (last - first - 1) * sizes.move + sizes.reach
+                fill(x[image], frame, first * sizes.move - sizes.top, count, sizes.line, sizes.left)
             out = y[image].ctypes.data
             for phase in range(phases.shape[0]):
                 sweep(tiles, loops[phase], phases[phase], place, packed, bias, out, first, last,
@@ -124,79 +133,78 @@ def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
 @part
 def sweep(tiles, loops, phase, place, packed, bias, out, first, last, sizes):
     """Rows first..last of a phase's grid: as many tiles of a row as stay in cache, by block."""
-    (groups, blocks), (most, span) = sizes[7:9], sizes[18:]
-    parts = (phase[3] + most - 1) // most
-    for begin in range(0, parts, span):
-        area = first, min(last, phase[1]), begin, min(parts, begin + span)
-        for group in range(groups):
-            for block in range(blocks):
+    parts = (phase[3] + sizes.most - 1) // sizes.most
+    for begin in range(0, parts, sizes.span):
+        area = first, min(last, phase[1]), begin, min(parts, begin + sizes.span)
+        for group in range(sizes.groups):
+            for block in range(sizes.blocks):
                 slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes)
 
 
 @part
 def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes):
     """One block's tiles over an area: first and last row of the grid, and tile of a row."""
-    (line, _, _, move), (blocks, a_group, a_block, columns, width) = sizes[:4], sizes[8:13]
-    wide, depth, down, right, a_pixel, most = sizes[13:19]
     first, last, begin, end = area
-    item, count, chunks = packed.itemsize, phase[3], phase[7]
-    parts = (count + most - 1) // most
-    exist, column = min(width, columns - block * width), group * columns + block * width
-    sizes, plan = tiles[:, 1 if 2 * exist > width else 0], loops.ctypes.data
-    b = packed.ctypes.data + (phase[5] + (group * blocks + block) * phase[6]) * item
-    source = place + (phase[4] + group * a_group + block * a_block) * item
-    target = out + ((phase[0] * wide + phase[2]) * depth + column) * item
+    item, count, numbers = packed.itemsize, phase[3], loops.ctypes.data
+    exist = min(sizes.width, sizes.columns - block * sizes.width)
+    column = group * sizes.columns + block * sizes.width
+    starts = tiles[:, 1 if 2 * exist > sizes.width else 0]
+    b = packed.ctypes.data + (phase[5] + (group * sizes.blocks + block) * phase[6]) * item
+    source = place + (phase[4] + group * sizes.a_group + block * sizes.a_block) * item
+    target = out + ((phase[0] * sizes.wide + phase[2]) * sizes.depth + column) * item
     biases = bias.ctypes.data + column * item
+    parts = (count + sizes.most - 1) // sizes.most
     small, larger = count // parts, count % parts  # so many tiles have a row more
     for row in range(first, last):
         pixel = begin * small + min(begin, larger)
         for p in range(begin, end):
             height = small + (1 if p < larger else 0)
-            a = source + ((row - first) * move * line + pixel * a_pixel) * item
-            c = target + (row * down * wide + pixel * right) * depth * item
-            call(sizes[0, height], (a, b, c, biases, exist, plan))
-            for k in range(1, chunks):
+            a = source + ((row - first) * sizes.move * sizes.line + pixel * sizes.a_pixel) * item
+            c = row * sizes.down * sizes.wide + pixel * sizes.right
+            c = target + c * sizes.depth * item
+            call(starts[0, height], (a, b, c, biases, exist, numbers))
+            for k in range(1, phase[7]):
                 further = a + loops[k, 11] * item, b + loops[k, 12] * item
-                call(sizes[1, height], (*further, c, biases, exist, plan + 104 * k))
+                call(starts[1, height], (*further, c, biases, exist, loops[k].ctypes.data))
             pixel += height
 
 
 @compiled
 def correlate(tiles, loops, runs, x, g, total, frame, sizes):
     """total: sums over the pixels of a block of g (n, o * p * k) and x (n, h, w * c), added up."""
-    line, top, left, move, rows, o, strip, images = sizes[:8]
     clear(frame)
-    for image in range(0, x.shape[0], images):
-        count = min(images, x.shape[0] - image)
-        for first in range(0, o, strip):
-            place = x[image].ctypes.data + first * move * line * x.itemsize
+    for image in range(0, x.shape[0], sizes.images):
+        count = min(sizes.images, x.shape[0] - image)
+        for first in range(0, sizes.rows, sizes.strip):
+            place = x[image].ctypes.data + first * sizes.move * sizes.line * x.itemsize
             if frame.shape[0]:
-                place = frame.ctypes.data
+                place, top = frame.ctypes.data, first * sizes.move - sizes.top
                 for k in range(count):
-                    part = frame[k * rows * line :]
-                    fill(x[image + k], part, first * move - top, rows, line, left)
-            start = 0 if image == 0 and first == 0 else 1
-            numbers = loops[count, 0 if first + strip <= o else 1]
-            add_block(tiles[start], numbers, runs, place, g[image], total, first, sizes)
+                    part = frame[k * sizes.reach * sizes.line :]
+                    fill(x[image + k], part, top, sizes.reach, sizes.line, sizes.left)
+            starts = tiles[0 if image == 0 and first == 0 else 1]
+            numbers = loops[count, 0 if first + sizes.strip <= sizes.rows else 1]
+            add_block(starts, numbers, runs, place, g[image], total, first, sizes)
 
 
 @part
 def add_block(tiles, numbers, runs, place, g, total, first, sizes):
-    """The sums of one block, all tiles of them."""
-    groups, blocks, a_group, a_block, columns, width, length, step, b_row, most = sizes[8:]
-    item, parts = g.itemsize, (length + most - 1) // most
-    small, larger, plan = length // parts, length % parts, numbers.ctypes.data
-    for group in range(groups):
-        for block in range(blocks):
-            column, exist = block * width, min(width, columns - block * width)
-            b = g.ctypes.data + (first * b_row + group * columns + column) * item
-            heights = tiles[1 if 2 * exist > width else 0]
+    """The sums over one block of pixels, all tiles of them."""
+    item, parts = g.itemsize, (sizes.length + sizes.most - 1) // sizes.most
+    small, larger, steps = sizes.length // parts, sizes.length % parts, numbers.ctypes.data
+    width = sizes.blocks * sizes.width
+    for group in range(sizes.groups):
+        for block in range(sizes.blocks):
+            column = block * sizes.width
+            exist = min(sizes.width, sizes.columns - column)
+            b = g.ctypes.data + (first * sizes.b_row + group * sizes.columns + column) * item
+            heights = tiles[1 if 2 * exist > sizes.width else 0]
             for run in range(runs.shape[0]):
-                a = place + (runs[run] + group * a_group + block * a_block) * item
-                row = (group * runs.shape[0] + run) * length
-                c = total.ctypes.data + (row * blocks * width + column) * item
+                a = place + (runs[run] + group * sizes.a_group + block * sizes.a_block) * item
+                row = (group * runs.shape[0] + run) * sizes.length
+                c = total.ctypes.data + (row * width + column) * item
                 for p in range(parts):
                     height = small + (1 if p < larger else 0)
-                    call(heights[height], (a, b, c, c, exist, plan))
-                    a += height * step * item
-                    c += height * blocks * width * item
+                    call(heights[height], (a, b, c, c, exist, steps))
+                    a += height * sizes.step * item
+                    c += height * width * item

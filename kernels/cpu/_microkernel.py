@@ -140,10 +140,10 @@ class _Tile:
     def module(self, start, relu):
         v = self.vectors
         self.function, build = v.function(6)
-        *places, columns, plan = self.function.args
+        *places, columns, numbers = self.function.args
         a, b, c, bias = (build.inttoptr(place, POINTER) for place in places)
         self.masks = v.masks(build, columns, self.count)
-        self._read(build, plan)
+        self._read(build, numbers)
         first = [v.zero] * self.count
         if start == "bias":
             first = [v.load(build, self._column(build, bias, j), self.masks[j])
@@ -152,10 +152,10 @@ class _Tile:
         self._finish(build, c, sums, start == "add", relu)
         return v.unit
 
-    def _read(self, build, plan):
+    def _read(self, build, numbers):
         """The counts and steps, from memory."""
-        plan = build.inttoptr(plan, INTEGER.as_pointer())
-        numbers = [build.load(build.gep(plan, [INTEGER(k)])) for k in range(3 + len(STEPS))]
+        numbers = build.inttoptr(numbers, INTEGER.as_pointer())
+        numbers = [build.load(build.gep(numbers, [INTEGER(k)])) for k in range(3 + len(STEPS))]
         self.counts = numbers[:3]
         steps = [self.vectors.bytes(build, step) for step in numbers[3:]]
         self.a_steps, self.a_row, self.b_steps, self.c_row = (

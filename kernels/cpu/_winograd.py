@@ -9,11 +9,12 @@ more for each channel: the equivalent of 260 to 340 GFLOP/s (r = 3) and 200 to 2
 that multiplies at 113, from 64 channels on.
 """
 
+from collections import namedtuple
 from functools import lru_cache
 
 import numpy as np
 
-from . import _plans, switches
+from . import _tiling, switches
 from ._direct import unpack
 from ._jit import compiled, part
 from ._layout import ready
@@ -22,10 +23,15 @@ from ._memory import empty
 from ._microkernel import loops
 from ._transforms import SIZE, transform
 
+PLANES = SIZE**2
 CHANNELS = 16  # of source and target at least, so that products outweigh transforms
 TILES = 9  # of an image at least, so that they outweigh the transform of the weights
 TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
 GAP = 16  # values between planes: planes a power of two apart would share lines of the cache
+
+Grid = namedtuple("Grid", "high wide depth offset_h offset_w")  # images, and where tiles begin
+Sizes = namedtuple("Sizes", "source target m down across block width most")
+Memory = namedtuple("Memory", "source target")  # of a block's transformed tiles, by plane
 
 
 def fits(x, weights, output, stride, padding, dilation, groups):
@@ -39,47 +45,58 @@ def fits(x, weights, output, stride, padding, dilation, groups):
     return is_large and groups == 1 and tuple(stride) == tuple(dilation) == (1, 1)
 
 
-class Plan:
-    """Sizes of a layer for the compiled loops; `offset` is how far tiles begin before the image."""
+class Blocks:
+    """How a layer is cut into blocks of tiles: `source` images are read, `target` ones written.
 
-    def __init__(self, plan, source, target, offset, block):
-        self.plan, self.layer, r = plan, plan.layer, plan.layer.kernel[0]
-        (h, w), (o, p), c, k = source, target, plan.sums, plan.columns
-        m = SIZE + 1 - r
-        down, across, rows = -(-o // m), -(-p // m), self.layer.target.rows
-        self.sizes = (h, w, c, o, p, k, m, r, down, across, *offset, block, self.layer.width, rows)
-        self.memory = SIZE**2 * (block * c + GAP), SIZE**2 * (block * k + GAP)
-        self.blocks = -(-k // self.layer.width)
-        self.weights = SIZE**2 * self.blocks * c * self.layer.width
+    `direct` is the same layer's tiling for direct convolution, which says how weights are packed;
+    `offset` is how far tiles begin before the source's images.
+    """
+
+    def __init__(self, direct, source, target, offset, block):
+        self.direct, self.layer, self.r = direct, direct.layer, direct.layer.kernel[0]
+        c, k, m, rows = direct.sums, direct.columns, SIZE + 1 - self.r, direct.layer.target.rows
+        down, across = (-(-length // m) for length in target)
+        self.sizes = Sizes(Grid(*source, c, *offset), Grid(*target, k, 0, 0), m, down, across,
+                           block, self.layer.width, rows)  # fmt: skip
+        self.width = -(-k // self.layer.width) * self.layer.width
+        self.weights = PLANES * c * self.width
         self.loops = loops((1, 1, c), a_inner=1, a_row=c, b_inner=self.layer.width, c_row=k)
-        self.steps = {"a_inner": c, "a_row": 1, "b_inner": k,
-                      "c_row": self.blocks * self.layer.width}  # fmt: skip
 
     def transforms(self, *names):
-        return tuple(transform(self.layer.target, name, self.layer.kernel[0]) for name in names)
+        return tuple(transform(self.layer.target, name, self.r) for name in names)
 
-    def heights(self, n):
-        """Of the tiles for blocks of n images' tiles."""
-        (down, across), block = self.sizes[8:10], self.sizes[12]
-        return self.layer.heights(block) | self.layer.heights(n * down * across % block)
+    def memory(self, dtype):
+        """Memory for a block's tiles of the source and of the target, after the transforms."""
+        depths = self.direct.sums, self.direct.columns
+        return [empty(PLANES * (self.sizes.block * depth + GAP), dtype) for depth in depths]
+
+    def tiles(self, n):
+        """How many tiles n images have."""
+        return n * self.sizes.down * self.sizes.across
 
 
 @lru_cache(maxsize=512)
 def forward(*key, block=TOGETHER[0]):
-    plan = _plans.forward(*key, with_bias=False)
-    return Plan(plan, plan.layer.image, plan.layer.output, plan.layer.padding, block)
+    """The blocks of a convolution; `key` is what a `Layer` is made of."""
+    direct = _tiling.forward(*key, with_bias=False)
+    layer = direct.layer
+    return Blocks(direct, layer.image, layer.output, layer.padding, block)
 
 
 @lru_cache(maxsize=512)
 def backward(*key):
-    plan = _plans.backward(*key)
-    offset = [k - 1 - p for k, p in zip(plan.layer.kernel, plan.layer.padding, strict=True)]
-    return Plan(plan, plan.layer.output, plan.layer.image, offset, TOGETHER[0])
+    """The blocks of an input gradient, which is a convolution with turned weights."""
+    direct = _tiling.backward(*key)
+    layer = direct.layer
+    offset = [k - 1 - p for k, p in zip(layer.kernel, layer.padding, strict=True)]
+    return Blocks(direct, layer.output, layer.image, offset, TOGETHER[0])
 
 
 @lru_cache(maxsize=1024)
-def _tiles(plan, heights, columns, starts):
-    return plan.layer.tiles(heights, columns, starts)
+def _tiles(layer, counts, columns, starts):
+    """Addresses of the tiles for so many rows."""
+    heights = {height for count in counts for height in layer.heights(count)}
+    return layer.tiles(heights, columns, starts)
 
 
 def conv2d(images, w, b, y, *layer):
@@ -88,47 +105,46 @@ def conv2d(images, w, b, y, *layer):
 
 
 def conv2d_input(cotangents, w, dx, *layer):
-    """dx (n, h, w, c): a convolution of cotangents (n, o, p, k) with turned weights."""
+    """dx (n, h, w, c): the gradient in images of cotangents (n, o, p, k)."""
     _convolve(backward(dx.shape[1:3], w.shape, *layer, w.dtype), cotangents, w, None, dx)
 
 
-def _convolve(plan, source, w, b, target):
-    inner = plan.plan
-    packed, weights = _plans.packed(inner, w), empty(plan.weights, w.dtype)
-    turn, into, out = plan.transforms("weights", "input", "output" if b is None else "biased")
-    transform_weights(turn, packed, weights, plan.sizes)
-    planes = [empty(size, w.dtype) for size in plan.memory]
-    tiles = _tiles(plan, frozenset(plan.heights(len(source))), inner.columns, ("zero",))
-    bias = empty(0, w.dtype) if b is None else ready(b)
-    multiply(tiles, plan.loops, into, out, source.reshape(-1), weights, bias, *planes,
-             target.reshape(-1), len(source), plan.sizes)  # fmt: skip
+def _convolve(blocks, source, w, b, target):
+    direct, sizes, count = blocks.direct, blocks.sizes, blocks.tiles(len(source))
+    packed, weights = _tiling.packed(direct, w), empty(blocks.weights, w.dtype)
+    turn, into, out = blocks.transforms("weights", "input", "output" if b is None else "biased")
+    transform_weights(turn, packed, weights, direct.sums, blocks.width, sizes.width, blocks.r)
+    counts = sizes.block, count % sizes.block
+    tiles = _tiles(direct.layer, counts, direct.columns, ("zero",))
+    bias, planes = empty(0, w.dtype) if b is None else ready(b), blocks.memory(w.dtype)
+    multiply(tiles, blocks.loops, into, out, source.reshape(-1), weights, bias, *planes,
+             target.reshape(-1), count, sizes)  # fmt: skip
 
 
 def conv2d_weight(cotangents, images, dw, *layer):
     """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
-    plan = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=TOGETHER[1])
-    n, c, r, columns = len(images), plan.plan.sums, plan.layer.kernel[0], plan.plan.columns
-    width, block, count = plan.steps["c_row"], plan.sizes[12], n * plan.sizes[8] * plan.sizes[9]
-    sums, total = empty(SIZE**2 * c * width, dw.dtype), empty(r * r * c * width, dw.dtype)
-    planes = [empty(size, dw.dtype) for size in plan.memory]
-    counts = block, count - (count - 1) // block * block
-    numbers = np.array([loops((1, 1, tiles), **plan.steps) for tiles in counts])
-    into, turn, back = plan.transforms("input", "cotangent", "gradient")
-    tiles = _tiles(plan, frozenset(plan.layer.heights(c)), columns, ("zero", "add"))
-    correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1), *planes, sums,
-              n, plan.sizes)  # fmt: skip
-    transform_sums(back, sums, total, c, width, r)
-    unpack(plan.layer.transpose, total, dw.reshape(-1),
-           (1, columns, c, r * r, width, plan.layer.width // 2))  # fmt: skip
+    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=TOGETHER[1])
+    direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
+    c, k, count = direct.sums, direct.columns, blocks.tiles(len(images))
+    sums, total = (empty(size * c * blocks.width, dw.dtype) for size in (PLANES, r * r))
+    into, turn, back = blocks.transforms("input", "cotangent", "gradient")
+    numbers = np.array([
+        loops((1, 1, size), a_inner=c, a_row=1, b_inner=k, c_row=blocks.width)
+        for size in (sizes.block, count - (count - 1) // sizes.block * sizes.block)
+    ])  # fmt: skip
+    tiles = _tiles(direct.layer, (c,), k, ("zero", "add"))
+    correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1),
+              *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
+    transform_sums(back, sums, total, c, blocks.width, r)
+    unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2
+    unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
 
 
 @compiled
-def transform_weights(turn, packed, weights, sizes):
+def transform_weights(turn, packed, weights, c, columns, width, r):
     """Weights (blocks, r, r, c, width) as (6, 6, blocks, c, width)."""
-    c, k, r, width = sizes[2], sizes[5], sizes[7], sizes[13]
-    blocks, item = (k + width - 1) // width, packed.itemsize
-    step = blocks * c * width
-    for block in range(blocks):
+    item, step = packed.itemsize, c * columns
+    for block in range(columns // width):
         for row in range(c):
             source = packed.ctypes.data + (block * r * r * c + row) * width * item
             target = weights.ctypes.data + (block * c + row) * width * item
@@ -138,7 +154,7 @@ def transform_weights(turn, packed, weights, sizes):
 
 @compiled
 def transform_sums(back, sums, total, c, width, r):
-    """Sums (6, 6, c, width) as the gradient (r, r, c, width), all rows at once."""
+    """Sums (6, 6, c, width) as the gradient (r, r, c, width), row by row."""
     step, item = c * width, sums.itemsize
     for row in range(c):
         source = sums.ctypes.data + row * width * item
@@ -147,67 +163,84 @@ def transform_sums(back, sums, total, c, width, r):
 
 
 @part
-def read(turn, place, planes, first, last, across, down, high, wide, c, m, offset, size, block):
-    """Transform tiles first..last of images (n, high, wide, c) at `place` to planes of a block."""
-    step = block * c + 16
+def place_of(tile, sizes):
+    """Image, and first row and pixel of its target, of a tile."""
+    across, down = sizes.across, sizes.down
+    return tile // (down * across), tile // across % down * sizes.m, tile % across * sizes.m
+
+
+@part
+def read(turn, images, planes, first, last, grid, size, sizes):
+    """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes."""
+    item, c, step = planes.itemsize, grid.depth, sizes.block * grid.depth + GAP
     for tile in range(first, last):
-        image, row, column = tile // (down * across), tile // across % down, tile % across
-        top, left = row * m - offset[0], column * m - offset[1]
-        source = place + ((image * high + top) * wide + left) * c * 4
-        target = planes.ctypes.data + (tile - first) * c * 4
-        call(turn, (source, target, c, wide * c, c, 6 * step, step, -top, min(size, high - top),
-                    -left, min(size, wide - left), source))  # fmt: skip
+        image, row, pixel = place_of(tile, sizes)
+        top, left = row - grid.offset_h, pixel - grid.offset_w
+        source = ((image * grid.high + top) * grid.wide + left) * c
+        source = images.ctypes.data + source * item
+        target = planes.ctypes.data + (tile - first) * c * item
+        call(turn, (source, target, c, grid.wide * c, c, 6 * step, step, -top,
+                    min(size, grid.high - top), -left, min(size, grid.wide - left),
+                    source))  # fmt: skip
+
+
+@part
+def product(tiles, a, a_step, b, b_step, c, c_step, rows, columns, numbers, sizes):
+    """c = a @ b, or added to c: `rows` in as few tiles as possible, at addresses.
+
+    Rows of a, and blocks of columns of b, lie so many bytes apart, and tiles of rows of c.
+    """
+    parts = (rows + sizes.most - 1) // sizes.most
+    small, larger, item = rows // parts, rows % parts, c_step[1]
+    for column in range(0, columns, sizes.width):
+        exist = min(sizes.width, columns - column)
+        heights = tiles[1 if 2 * exist > sizes.width else 0]
+        row = 0
+        for p in range(parts):
+            height = small + (1 if p < larger else 0)
+            call(heights[height], (a + row * a_step, b, c + row * c_step[0] + column * item, a,
+                                   exist, numbers))  # fmt: skip
+            row += height
+        b += b_step
 
 
 @compiled
-def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, n, sizes):
+def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, count, sizes):
     """y: input tiles to planes, 36 products, and back, block after block of tiles."""
-    h, w, c, o, p, k, m, _, down, across, top, left, block, width, most = sizes
-    blocks, count, step = (k + width - 1) // width, n * down * across, block * k + 16
-    for first in range(0, count, block):
-        last = min(count, first + block)
-        read(into, x.ctypes.data, planes, first, last, across, down, h, w, c, m, (top, left), 6,
-             block)  # fmt: skip
-        parts = (last - first + most - 1) // most
-        for plane in range(36):
-            for column in range(blocks):
-                exist = min(width, k - column * width)
-                kind = 1 if 2 * exist > width else 0
-                b = weights.ctypes.data + (plane * blocks + column) * c * width * 4
-                for t in range(parts):
-                    row, stop = (last - first) * t // parts, (last - first) * (t + 1) // parts
-                    a = planes.ctypes.data + (plane * (block * c + 16) + row * c) * 4
-                    place = products.ctypes.data + (plane * step + row * k + column * width) * 4
-                    call(tiles[0, kind, stop - row], (a, b, place, a, exist, numbers.ctypes.data))
+    source, target, m, item = sizes.source, sizes.target, sizes.m, x.itemsize
+    c, k, width = source.depth, target.depth, sizes.width
+    step, panel = sizes.block * k + GAP, c * width * item
+    for first in range(0, count, sizes.block):
+        last = min(count, first + sizes.block)
+        read(into, x, planes, first, last, source, SIZE, sizes)
+        for plane in range(PLANES):
+            a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
+            b = weights.ctypes.data + plane * ((k + width - 1) // width) * panel
+            place = products.ctypes.data + plane * step * item
+            product(tiles[0], a, c * item, b, panel, place, (k * item, item), last - first, k,
+                    numbers.ctypes.data, sizes)  # fmt: skip
         for tile in range(first, last):
-            image, row, column = tile // (down * across), tile // across % down, tile % across
-            target = y.ctypes.data + ((image * o + row * m) * p + column * m) * k * 4
-            call(out, (products.ctypes.data + (tile - first) * k * 4, target, k, 6 * step, step,
-                       p * k, k, 0, min(m, o - row * m), 0, min(m, p - column * m),
-                       bias.ctypes.data))  # fmt: skip
+            image, row, pixel = place_of(tile, sizes)
+            place = y.ctypes.data + ((image * target.high + row) * target.wide + pixel) * k * item
+            call(out, (products.ctypes.data + (tile - first) * k * item, place, k, 6 * step, step,
+                       target.wide * k, k, 0, min(m, target.high - row), 0,
+                       min(m, target.wide - pixel), bias.ctypes.data))  # fmt: skip
 
 
 @compiled
-def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, n, sizes):
+def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, count, sizes):
     """sums (6, 6, c, columns): 36 products of a block's input and cotangent tiles, added up."""
-    h, w, c, o, p, k, m, _, down, across, top, left, block, width, most = sizes
-    blocks, count = (k + width - 1) // width, n * down * across
-    parts = (c + most - 1) // most
-    for first in range(0, count, block):
-        last = min(count, first + block)
-        read(into, x.ctypes.data, planes, first, last, across, down, h, w, c, m, (top, left), 6,
-             block)  # fmt: skip
-        read(turn, g.ctypes.data, others, first, last, across, down, o, p, k, m, (0, 0), m, block)
-        plan = numbers[0 if last < count else 1]
-        start = 0 if first == 0 else 1
-        for plane in range(36):
-            for column in range(blocks):
-                exist = min(width, k - column * width)
-                kind = 1 if 2 * exist > width else 0
-                b = others.ctypes.data + (plane * (block * k + 16) + column * width) * 4
-                for t in range(parts):
-                    row, stop = c * t // parts, c * (t + 1) // parts
-                    a = planes.ctypes.data + (plane * (block * c + 16) + row) * 4
-                    place = ((plane * c + row) * blocks + column) * width * 4
-                    call(tiles[start, kind, stop - row],
-                         (a, b, sums.ctypes.data + place, a, exist, plan.ctypes.data))  # fmt: skip
+    source, target, item, width = sizes.source, sizes.target, x.itemsize, sizes.width
+    c, k = source.depth, target.depth
+    columns = (k + width - 1) // width * width
+    for first in range(0, count, sizes.block):
+        last = min(count, first + sizes.block)
+        read(into, x, planes, first, last, source, SIZE, sizes)
+        read(turn, g, others, first, last, target, sizes.m, sizes)
+        starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
+        for plane in range(PLANES):
+            a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
+            b = others.ctypes.data + plane * (sizes.block * k + GAP) * item
+            place = sums.ctypes.data + plane * c * columns * item
+            product(starts, a, item, b, width * item, place, (columns * item, item), c, k,
+                    steps.ctypes.data, sizes)  # fmt: skip

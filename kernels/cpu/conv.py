@@ -10,7 +10,7 @@ two or three compiled calls, which do not hold the GIL.
 
 import math
 
-from . import _by_columns, _plans, _winograd
+from . import _by_columns, _tiling, _winograd
 from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
@@ -31,14 +31,14 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
         return _by_columns.conv2d(x, w, b, **_named(layer))
     if _is_whole(x.shape, w.shape, *layer):
         return conv2d(_as_points(x), _as_points(w), b, **POINTS)
-    output = _plans.output(x.shape[2:], w.shape, *layer)
+    output = _tiling.output(x.shape[2:], w.shape, *layer)
     y = empty((len(x), *output, len(w)), x.dtype)
     if y.size and _winograd.fits(x, w.shape, output, *layer):
         _winograd.conv2d(channels_last(x), w, b, y, *layer)
     elif y.size:
         images, n, image, _ = _merged(channels_last(x), w.shape, layer, output)
-        plan = _plans.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None)
-        _run(plan, images, w, b, y, n)
+        tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None)
+        _run(tiling, images, w, b, y, n)
     return channels_first(y)
 
 
@@ -47,7 +47,7 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     if not served(g, w):
         return NotImplemented
     layer = stride, padding, dilation, groups
-    if host() is None or _plans.are_few(w.shape, g.dtype, groups):
+    if host() is None or _tiling.are_few(w.shape, g.dtype, groups):
         return _by_columns.conv2d_input(g, w, shape=shape, **_named(layer))
     n, c, *image = shape
     if _is_whole(shape, w.shape, *layer):
@@ -58,7 +58,7 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
         _winograd.conv2d_input(channels_last(g), w, dx, *layer)
     elif dx.size and g.size:
         images, n, _, image = _merged(channels_last(g), w.shape, layer, image)
-        _run(_plans.backward(image, w.shape, *layer, g.dtype), images, w, None, dx, n)
+        _run(_tiling.backward(image, w.shape, *layer, g.dtype), images, w, None, dx, n)
     else:
         clear(dx.reshape(-1))
     return channels_first(dx)
@@ -83,11 +83,12 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
         _winograd.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)
         return dw
     images, n, image, _ = _merged(channels_last(x), shape, layer, g.shape[2:])
-    plan = _plans.correlation(image, (*shape,), *layer, x.dtype)
-    total, frame = empty(plan.total, x.dtype), empty(plan.frame, x.dtype)
+    tiling = _tiling.correlation(image, (*shape,), *layer, x.dtype)
+    total, frame = empty(tiling.total, x.dtype), empty(tiling.frame, x.dtype)
     lines, cotangents = images.reshape(n, image[0], -1), channels_last(g).reshape(n, -1)
-    correlate(plan.tiles, plan.loops, plan.runs, lines, cotangents, total, frame, plan.sizes)
-    unpack(plan.layer.transpose, total, dw.reshape(-1), plan.unpacking)
+    correlate(tiling.tiles, tiling.loops, tiling.runs, lines, cotangents, total, frame,
+              tiling.sizes)  # fmt: skip
+    unpack(tiling.layer.transpose, total, dw.reshape(-1), tiling.unpacking)
     return dw
 
 
@@ -102,13 +103,12 @@ def _as_points(x):
     return channels_last(x).reshape(len(x), math.prod(x.shape[1:]), 1, 1)
 
 
-def _run(plan, images, w, b, y, n):
-    """Pack the weights, and compute y as `plan` says."""
-    dtype = w.dtype
-    packed, frame = _plans.packed(plan, w), empty(plan.frame, dtype)
-    bias, lines = empty(0, dtype) if b is None else ready(b), images.reshape(n, plan.lines, -1)
-    convolve(plan.tiles, plan.loops, plan.phases, lines, packed, bias, frame, y.reshape(n, -1),
-             plan.sizes)  # fmt: skip
+def _run(tiling, images, w, b, y, n):
+    """Pack the weights, and compute y as `tiling` says."""
+    packed, frame = _tiling.packed(tiling, w), empty(tiling.frame, w.dtype)
+    bias, lines = empty(0, w.dtype) if b is None else ready(b), images.reshape(n, tiling.lines, -1)
+    convolve(tiling.tiles, tiling.loops, tiling.phases, lines, packed, bias, frame,
+             y.reshape(n, -1), tiling.sizes)  # fmt: skip
 
 
 def _named(layer):

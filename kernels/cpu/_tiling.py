@@ -1,6 +1,6 @@
 """How a convolution is cut into register tiles, worked out once for each kind of layer.
 
-A plan is numbers in small arrays, which `_direct`'s compiled loops follow. It depends on the
+A tiling is numbers in small arrays, which `_direct`'s compiled loops follow. It depends on the
 layer's geometry alone: an image's bytes depend neither on its batch nor on its neighbours.
 
 Words: the *source* is the image that is read, the *target* the one that is written. A strip of the
@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from ._axes import Backward, Forward, along
-from ._direct import pack, pack_points
+from ._direct import ConvolutionSizes, CorrelationSizes, pack, pack_points
 from ._geometry import geometry
 from ._layout import ready
 from ._machine_code import host
@@ -41,14 +41,13 @@ def are_few(weights, dtype, groups):
 
 
 class Layer:
-    """What the plans of a layer share: sizes as ints, and how channels lie in weights."""
+    """What the tilings of a layer share: sizes as ints, and how channels lie in weights."""
 
     def __init__(self, image, weights, stride, padding, dilation, groups, dtype):
-        plan = geometry(image, weights, stride, padding, dilation, groups)
-        self.output, self.kernel, self.stride, self.padding, self.dilation, *_ = plan.sizes
+        known = geometry(image, weights, stride, padding, dilation, groups)
+        self.output, self.kernel, self.stride, self.padding, self.dilation, *_ = known.sizes
         self.image, self.dtype, self.target = tuple(map(int, image)), np.dtype(dtype), host()
         self.filters, self.size = int(weights[0]), int(weights[1])
-        self.is_empty = plan.is_empty
         self.taps = self.kernel[0] * self.kernel[1]
         self.is_depthwise = groups > 1 and self.size == 1 and self.filters == groups
         self.groups = 1 if self.is_depthwise else groups
@@ -81,7 +80,7 @@ class Layer:
 
 
 class Convolution:
-    """A plan for the target (c), as sums over source channels and taps.
+    """A tiling for the target (c), as sums over source channels and taps.
 
     `sizes`, `packing` and the arrays `tiles`, `loops`, `phases`, `taps` are for `_direct.convolve`
     and `_direct.pack`; `packed` and `frame` are lengths of memory to work in.
@@ -106,11 +105,11 @@ class Convolution:
         heights = {h for phase in self.phases for h in layer.heights(int(phase[3]))}
         self.tiles = layer.tiles(heights, columns, (starts, "add"))
         span = max(1, FRAME_VALUES // max(1, self.depth * axes[1].move * layer.target.rows))
-        self.sizes = (
-            self.line, top, left * self.depth, axes[0].move,
-            reach, rows, strip, layer.groups, self.blocks, 0 if layer.is_depthwise else sums,
-            layer.width if layer.is_depthwise else 0, columns, layer.width, target[1], target[2],
-            *self.steps, axes[1].move * self.depth, layer.target.rows, span,
+        self.sizes = ConvolutionSizes(
+            self.line, top, left * self.depth, axes[0].move, reach, rows, strip, layer.groups,
+            self.blocks, 0 if layer.is_depthwise else sums, layer.width * layer.is_depthwise,
+            columns, layer.width, layer.target.rows,
+            target[1], target[2], *self.steps, axes[1].move * self.depth, span,
         )  # fmt: skip
 
     def _write(self, target):
@@ -148,14 +147,14 @@ class Convolution:
         inside = (1, each) if is_run else (wide, self.sums)
         chunks = []
         for first in range(0, max(1, high), rows):
-            plan = loops((min(rows, high - first), *inside), **steps)
-            chunks.append([*plan, first * steps["a_outer"], first * steps["b_outer"]])
+            numbers = loops((min(rows, high - first), *inside), **steps)
+            chunks.append([*numbers, first * steps["a_outer"], first * steps["b_outer"]])
         return chunks
 
 
 @lru_cache(maxsize=512)
 def forward(*key, with_bias):
-    """The plan of a convolution; `key` is what a `Layer` is made of."""
+    """The tiling of a convolution; `key` is what a `Layer` is made of."""
     layer, taps = Layer(*key), math.prod(key[1][2:])
     each = 1 if layer.is_depthwise else layer.size
     columns = layer.filters // layer.groups
@@ -168,7 +167,7 @@ def forward(*key, with_bias):
 
 @lru_cache(maxsize=512)
 def backward(*key):
-    """The plan of an input gradient."""
+    """The tiling of an input gradient."""
     layer, taps = Layer(*key), math.prod(key[1][2:])
     each = 1 if layer.is_depthwise else layer.filters // layer.groups
     columns = layer.channels // layer.groups
@@ -179,7 +178,7 @@ def backward(*key):
 
 
 class Correlation:
-    """A plan for a weight gradient: sums over pixels of a few images, added in their order.
+    """A tiling for a weight gradient: sums over pixels of a few images, added in their order.
 
     The sums of a group are rows of `length` from each of `runs`: tap by tap, or where neighbouring
     taps are neighbours in memory, kernel row by kernel row. `total` is the length of all.
@@ -207,11 +206,11 @@ class Correlation:
              for last in (strip, o - (o - 1) // strip * strip)]
             for count in range(images + 1)
         ])  # fmt: skip
-        self.sizes = (
-            line, layer.padding[0], layer.padding[1] * c, sh, rows, o, strip, images,
-            layer.groups, blocks, 0 if layer.is_depthwise else layer.size,
-            layer.width if layer.is_depthwise else 0, columns, layer.width, self.length, self.step,
-            p * layer.filters, layer.target.rows,
+        self.sizes = CorrelationSizes(
+            line, layer.padding[0], layer.padding[1] * c, sh, rows, o, strip, layer.groups, blocks,
+            0 if layer.is_depthwise else layer.size, layer.width * layer.is_depthwise,
+            columns, layer.width, layer.target.rows,
+            images, self.length, self.step, p * layer.filters,
         )  # fmt: skip
         each = 1 if layer.is_depthwise else layer.size
         self.unpacking = (layer.groups, columns, each, layer.taps, blocks * layer.width,
@@ -241,15 +240,15 @@ class Correlation:
 
 @lru_cache(maxsize=512)
 def correlation(*key):
-    """The plan of a weight gradient."""
+    """The tiling of a weight gradient."""
     return Correlation(Layer(*key))
 
 
-def packed(plan, w):
-    """The weights w in the order in which a plan's tiles read them."""
-    values, kernel = empty(plan.packed, w.dtype), plan.layer.transpose
-    if plan.is_point:
-        pack_points(kernel, ready(w).reshape(-1), values, plan.packing)
+def packed(tiling, w):
+    """The weights w in the order in which a tiling's tiles read them."""
+    values, kernel = empty(tiling.packed, w.dtype), tiling.layer.transpose
+    if tiling.is_point:
+        pack_points(kernel, ready(w).reshape(-1), values, tiling.packing)
     else:
-        pack(kernel, ready(w).reshape(-1), values, plan.taps, plan.phases, plan.packing)
+        pack(kernel, ready(w).reshape(-1), values, tiling.taps, tiling.phases, tiling.packing)
     return values
