@@ -282,3 +282,38 @@ def test_pools_take_any_layout(layout):
     assert np.array_equal(dx.reshape(2, 3, 3, 2, 4, 2).sum((3, 5)), y)
     mean = pool.avg_pool2d(change(x), **options, size=(3, 4), count_include_pad=True)
     close(mean, x.reshape(2, 3, 3, 2, 4, 2).mean((3, 5)))
+
+
+@pytest.mark.parametrize("way", ["vectors", "loops"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_max_pool_of_windows_at_every_edge(way, dtype, monkeypatch):
+    """Windows half and wholly outside, more taps than a byte counts, channels beyond a vector."""
+    if way == "loops":
+        monkeypatch.setattr(pool, "host", lambda: None)
+    for kernel, stride, padding, dilation in (
+        ((3, 2), (1, 2), (2, 1), (2, 3)), ((5, 5), (3, 1), (4, 4), (1, 1)),
+        ((20, 17), (1, 1), (9, 8), (1, 1)), ((2, 2), (2, 2), (0, 0), (1, 1)),
+        ((2, 2), (2, 2), (3, 3), (1, 1)),
+    ):  # fmt: skip
+        x = np.round(values(2, 37, 6, 5, dtype=dtype), 1)  # with ties
+        x[0, 3, 2, 2:] = np.nan
+        lengths = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+        size = tuple((h + 2 * p - d * (k - 1) - 1) // s + 1 for h, k, s, p, d in lengths)
+        options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        y, index = pool.max_pool2d(x, **options, size=size)
+        columns = taps(x, kernel, stride, padding, dilation, size, -np.inf).reshape(*y.shape, -1)
+        exist = taps(np.ones_like(x), kernel, stride, padding, dilation, size, 0.0)
+        exist = exist.reshape(columns.shape) > 0
+        want = np.where(np.isnan(columns).any(-1), np.nan, columns.max(-1, initial=-np.inf))
+        assert np.array_equal(y, want, equal_nan=True)
+        chosen = np.take_along_axis(columns, index[..., None].astype(int), -1)[..., 0]
+        assert np.array_equal(chosen, y, equal_nan=True)
+        first = np.argmax(np.where(exist, columns, -np.inf) == y[..., None], axis=-1)
+        assert np.array_equal(index[~np.isnan(y)], first[~np.isnan(y)])
+        g = values(*y.shape, dtype=dtype, seed=4)
+        kept = g.copy()
+        u = values(*x.shape, dtype=dtype, seed=5)
+        dx = pool.max_pool2d_input(g, index, shape=x.shape, **options)
+        taken = pool.max_pool2d_gather(u, index, **options)
+        np.testing.assert_allclose(np.sum(dx * u), np.sum(g * taken), rtol=1e-3, atol=1e-3)
+        assert np.array_equal(g, kept)

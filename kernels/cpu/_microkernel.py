@@ -74,11 +74,11 @@ class Vectors:
         self.unit = ir.Module("kernel")
         kind, place, nothing = self.kind, [self.kind.as_pointer(), SHORT, self.mask], ir.VoidType()
         masked = f"{self.suffix}.p0{self.suffix}"
-        self._load = self._known(f"masked.load.{masked}", kind, [*place, kind])
-        self._store = self._known(f"masked.store.{masked}", nothing, [kind, *place])
-        self._fma = self._known(f"fma.{self.suffix}", kind, [kind] * 3)
+        self._load = self.known(f"masked.load.{masked}", kind, [*place, kind])
+        self._store = self.known(f"masked.store.{masked}", nothing, [kind, *place])
+        self._fma = self.known(f"fma.{self.suffix}", kind, [kind] * 3)
 
-    def _known(self, name, result, arguments):
+    def known(self, name, result, arguments):
         """An instruction of LLVM that it knows as a function."""
         return ir.Function(self.unit, ir.FunctionType(result, arguments), f"llvm.{name}")
 
