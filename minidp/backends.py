@@ -12,9 +12,9 @@ class Cpu:
     def winograd(self) -> bool:
         """Whether float32 convolutions of 3 x 3 and 5 x 5 may use Winograd's transforms.
 
-        They take a third to a half of the time. Results have relative errors of some 2e-6 (rms)
-        instead of 5e-7, and one value that is not finite spoils its neighbours up to five pixels
-        away. Change it between steps; captured steps keep what they were recorded with.
+        They take a third to a half of the time. Results have relative errors of 1 to 4e-6 (rms)
+        instead of 2 to 7e-7, and one value that is not finite spoils its neighbours up to seven
+        pixels away. Change it between steps; captured steps keep what they were recorded with.
         """
         return bool(switches().winograd)
 

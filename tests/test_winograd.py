@@ -18,6 +18,9 @@ LAYERS = [  # n, c, h, w, k, kernel, padding
     (2, 33, 14, 15, 18, 3, 0),
     (1, 20, 9, 10, 16, 3, 2),
     (2, 16, 9, 11, 33, 5, 2),
+    (2, 128, 13, 14, 40, 5, 2),
+    (1, 512, 12, 12, 16, 3, 1),
+    (1, 512, 12, 12, 16, 5, 2),
     (5, 32, 6, 7, 64, 5, 4),
     (2, 16, 12, 31, 20, 5, 0),
     (64, 16, 12, 12, 16, 3, 1),
@@ -118,14 +121,14 @@ def test_which_layers_are_transformed():
 @pytest.mark.parametrize("r", [3, 5])
 def test_transforms_multiply_polynomials(r):
     """A^T [(G w G^T) * (B^T d B)] A is the correlation of d with w, in exact arithmetic."""
-    random, m = np.random.default_rng(0), 7 - r
-    d, w = random.standard_normal((6, 6)), random.standard_normal((r, r))
+    random, size = np.random.default_rng(0), _transforms.points(r)
+    d, w = random.standard_normal((size, size)), random.standard_normal((r, r))
     known = {name: np.array(matrix) for name, matrix in _transforms.matrices(r).items()}
     into, turn, out = (known[name] for name in ("input", "weights", "output"))
     y = out @ ((turn @ w @ turn.T) * (into @ d @ into.T)) @ out.T
     windows = np.lib.stride_tricks.sliding_window_view(d, (r, r))
     np.testing.assert_allclose(y, np.einsum("ijkl,kl->ij", windows, w), rtol=1e-12, atol=1e-12)
-    assert y.shape == (m, m)
+    assert y.shape == (4, 4)
 
 
 HASWELL = _machine_code.Target("haswell", "+avx2,+fma", bytes=32, rows=6)

@@ -1,19 +1,22 @@
 """Winograd's transforms: Y = M X M^T for small matrices X of vectors over channels.
 
-A tile of 6 x 6 products stands for m x m outputs of an r x r kernel, m + r = 7: polynomials are
-multiplied at the points 0, 1, -1, 2, -2 and infinity instead of coefficient by coefficient
-(Winograd 1980; Lavin and Gray 2016, arXiv:1509.09308). With d an input tile, w a kernel and g a
-cotangent of the output,
+Polynomials are multiplied at points instead of coefficient by coefficient (Winograd 1980; Lavin
+and Gray 2016, arXiv:1509.09308). Tiles of 4 x 4 outputs of r x r kernels need r + 3 points along
+each axis: 0, 1, -1, 2, -2 and infinity for r = 3, and 1/2, -1/2 as well for r = 5. With d an input
+tile, w a kernel and g a cotangent of the output,
 
     y = A^T [(G w G^T) * (B^T d B)] A        dw = G^T [(B^T d B) * (A g A^T)] G
 
 where * is a sum over channels (or tiles), element by element: register tiles do that. 36 products
-stand for 144 (r = 3) or 100 (r = 5). Each transform is some 100 additions for each channel of a
-tile, in registers: points of opposite sign share their even and odd parts.
+stand for 144 (r = 3), 64 for 400 (r = 5). Each transform is some 100 to 300 additions for each
+channel of a tile, in registers: points of opposite sign share their even and odd parts.
 
-Errors grow because the matrices have condition numbers of some tens: 1 to 3e-6 (relative rms) in
-float32, where direct convolution has 2 to 7e-7. A value that is not finite spoils its whole tile.
+Errors grow because the matrices have condition numbers of some tens: 1 to 2e-6 (relative rms, r =
+3) and 2 to 4e-6 (r = 5) in float32, where direct convolution has 2 to 7e-7. A value that is not
+finite spoils its whole tile.
 """
+
+import math
 
 import numpy as np
 from llvmlite import ir
@@ -21,24 +24,27 @@ from llvmlite import ir
 from ._machine_code import INTEGER, address
 from ._microkernel import POINTER, Vectors
 
-SIZE = 6
-POINTS = 0, 1, -1, 2, -2
-SCALES = 1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24  # of Lagrange's polynomials
-PAIRS = (1, 2), (3, 4)  # places of opposite points
-BT = (
-    (4, 0, -5, 0, 1, 0),
-    (0, -4, -4, 1, 1, 0),
-    (0, 4, -4, -1, 1, 0),
-    (0, -2, -1, 2, 1, 0),
-    (0, 2, -1, -2, 1, 0),
-    (0, 4, 0, -5, 0, 1),
-)
+OUTPUTS = 4  # rows and columns of a tile's output
+POINTS = {3: (0, 1, -1, 2, -2), 5: (0, 1, -1, 2, -2, 1 / 2, -1 / 2)}  # besides infinity, last
 
 
-def evaluate(count, scales=(1,) * 5):
-    """The (6, count) matrix from coefficients to values at the points, times `scales`."""
-    rows = [tuple(s * p**k for k in range(count)) for s, p in zip(scales, POINTS, strict=True)]
+def points(r):
+    """How many there are along one axis."""
+    return len(POINTS[r]) + 1
+
+
+def evaluate(r, count, scales):
+    """The (points, count) matrix from coefficients to values, times `scales`."""
+    known = zip(scales, POINTS[r], strict=True)
+    rows = [tuple(scale * point**k for k in range(count)) for scale, point in known]
     return (*rows, (0,) * (count - 1) + (1,))
+
+
+def interpolate(r):
+    """Row by row, the coefficients of the polynomials that are 0 at all points but one."""
+    others = [[q for q in POINTS[r] if q != p] for p in POINTS[r]]
+    return tuple((*map(float, np.poly(roots)[::-1]), 0.0)[: points(r)]
+                 for roots in (*others, POINTS[r]))  # fmt: skip
 
 
 def turned(matrix):
@@ -47,8 +53,10 @@ def turned(matrix):
 
 def matrices(r):
     """By name, the matrix of each transform for kernels of r x r."""
-    a, g = evaluate(SIZE + 1 - r), evaluate(r, SCALES)
-    return {"input": BT, "output": turned(a), "weights": g, "cotangent": a, "gradient": turned(g)}
+    scales = [1 / math.prod(p - q for q in POINTS[r] if q != p) for p in POINTS[r]]
+    a, g = evaluate(r, OUTPUTS, [1] * len(scales)), evaluate(r, r, scales)
+    return {"input": interpolate(r), "output": turned(a), "weights": g, "cotangent": a,
+            "gradient": turned(g)}  # fmt: skip
 
 
 def transform(target, name, r):
@@ -75,7 +83,8 @@ class _Transform:
     def __init__(self, target, name, r):
         self.vectors, self.is_biased = Vectors(target, np.dtype(np.float32)), name == "biased"
         self.name = "output" if self.is_biased else name
-        self.matrix = matrices(r)[self.name]
+        self.matrix, self.points = matrices(r)[self.name], points(r)
+        self.pairs = [(k, k + 1) for k in range(1, self.points - 1, 2)]  # opposite points
         self.high, self.wide = len(self.matrix), len(self.matrix[0])
         self.image = self.high if self.name == "output" else self.wide  # lines of the image side
 
@@ -163,10 +172,10 @@ class _Transform:
 
     def _times(self, build, values):
         """M x: a sum over each row; pairs of opposite points share what they have in common."""
-        if self.high == SIZE:
+        if self.high == self.points:
             return self._to_points(build, values)
         values, matrix = list(values), [list(row) for row in self.matrix]
-        for one, other in PAIRS:
+        for one, other in self.pairs:
             both = build.fadd(values[one], values[other]), build.fsub(values[one], values[other])
             values[one], values[other] = both
             for row in matrix:
@@ -175,7 +184,7 @@ class _Transform:
 
     def _to_points(self, build, values):
         results = [self._sum(build, row, values) for row in (self.matrix[0], self.matrix[-1])]
-        for one, other in PAIRS:
+        for one, other in self.pairs:
             pairs = list(zip(self.matrix[one], self.matrix[other], strict=True))
             even = self._sum(build, [a if a == b else 0 for a, b in pairs], values)
             odd = self._sum(build, [a if a != b else 0 for a, b in pairs], values)
