@@ -78,7 +78,7 @@ def write(target, name, r):
 
 
 class _Transform:
-    """Writes a transform: two loops over channels, one for tiles inside the image."""
+    """Writes a transform: a loop over channels for tiles inside the image, and one for its edge."""
 
     def __init__(self, target, name, r):
         self.vectors, self.is_biased = Vectors(target, np.dtype(np.float32)), name == "biased"
@@ -94,10 +94,14 @@ class _Transform:
         source, target, self.columns, *numbers, extra = self.function.args
         self.steps, self.ranges = [v.bytes(build, step) for step in numbers[:4]], numbers[4:]
         self.places = [build.inttoptr(place, POINTER) for place in (source, target, extra)]
-        inside, edge, end = (self.function.append_basic_block(n) for n in ("inside", "edge", "end"))
-        build.cbranch(self._is_inside(build), inside, edge)
+        inside, end = (self.function.append_basic_block(name) for name in ("inside", "end"))
+        if self.name in ("input", "cotangent", "output"):
+            edge = self.function.append_basic_block("edge")
+            build.cbranch(self._is_inside(build), inside, edge)
+            self._loop(edge, end, True)
+        else:  # weights have no edge
+            build.branch(inside)
         self._loop(inside, end, False)
-        self._loop(edge, end, True)
         ir.IRBuilder(end).ret_void()
         return v.unit
 
