@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba")
+from minidp.kernels import cpu
 from minidp.kernels.cpu import _blas, _by_columns, conv, pool
 
 TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
@@ -126,6 +127,7 @@ OPTIONS = ("stride", "padding", "dilation", "groups")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
 def test_conv(case, dtype, way, monkeypatch):
+    monkeypatch.setattr(cpu.switches, "winograd", False)  # see test_winograd.py
     if way == "columns":
         monkeypatch.setattr(conv, "host", lambda: None)
     x, w = values(*case[0], dtype=dtype), values(*case[1], dtype=dtype, seed=1)
