@@ -1,8 +1,10 @@
 """Register tiles against NumPy, for both kinds of vectors; machine code kept on disk."""
 
 import ctypes
+import functools
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -115,6 +117,17 @@ def test_machine_code_is_kept(tmp_path, monkeypatch):
     assert subprocess.run([sys.executable, "-c", runs[1]], capture_output=True).returncode != 0
     subprocess.run([sys.executable, "-c", first], check=True)
     subprocess.run([sys.executable, "-c", runs[1]], check=True)
+
+
+def test_threads_that_want_the_same_tile_get_one(monkeypatch, tmp_path):
+    monkeypatch.setattr(_machine_code, "_folders", lambda: [tmp_path])
+    engines, found = [], _machine_code._engine
+    made = functools.cache(lambda *given: engines.append(found.__wrapped__(*given)) or engines[-1])
+    monkeypatch.setattr(_machine_code, "_engine", made)
+    with ThreadPoolExecutor(8) as pool:
+        wanted = [HOST, _microkernel.write, "d", 2, 2, "add", True, True]
+        places = list(pool.map(lambda _: _machine_code.address.__wrapped__(*wanted), range(8)))
+    assert len(engines) == len(set(places)) == 1
 
 
 def test_nothing_happens_where_nothing_can_be_kept(tmp_path, monkeypatch):

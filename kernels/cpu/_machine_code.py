@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -62,7 +63,11 @@ def address(target, write, *parameters):
 
     `write` is a plain function of a module; the function in its text is called "kernel".
     """
-    return _engine(target, write, parameters).get_function_address("kernel")
+    with _one_at_a_time:  # two engines for the same code would be one too many: it would be freed
+        return _engine(target, write, parameters).get_function_address("kernel")
+
+
+_one_at_a_time = threading.Lock()
 
 
 @cache
