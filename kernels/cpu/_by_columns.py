@@ -1,7 +1,8 @@
-"""Convolution by columns, where there are no register tiles: a few images at a time, by BLAS.
+"""Convolution by columns, where tiles do not exist or would be half empty: by BLAS.
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. A layer is
-one compiled call, which does not hold the GIL. What each function computes is said in `conv`.
+one compiled call, which does not hold the GIL. What each function computes is said in `conv`. Costs
+2 n o p k c i j / groups flops at some 80 % of BLAS's speed, and columns of a few images in cache.
 """
 
 from ._blas import blas
