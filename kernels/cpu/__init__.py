@@ -2,8 +2,13 @@
 
 `KERNELS` says which module serves which ops; a module is imported with its first kernel. Every
 kernel has its op's name and signature without `xp`; it returns NotImplemented for what it does not
-serve. `fused` is no op's: it computes the formulas of captured steps.
+serve. `fused` is no op's: it computes the formulas of captured steps. `switches.winograd` says
+whether convolutions may use Winograd's transforms, which round a little more.
 """
+
+from types import SimpleNamespace
+
+switches = SimpleNamespace(winograd=True)
 
 KERNELS = {
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),

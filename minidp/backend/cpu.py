@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from contextlib import AbstractContextManager
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,13 @@ class CpuBackend(Backend):
 
     def usable(self) -> bool:
         return importlib.util.find_spec("numba") is not None
+
+
+def switches() -> Any:
+    """What the CPU kernels let users choose; without kernels, choices change nothing."""
+    if importlib.util.find_spec("minidp.kernels") is None:
+        return SimpleNamespace(winograd=False)
+    return importlib.import_module("minidp.kernels.cpu").switches
 
 
 def blas_threads(count: int) -> AbstractContextManager[Any]:
