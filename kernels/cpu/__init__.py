@@ -10,6 +10,8 @@ KERNELS = {
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input"),
     "embedding": ("embedding_weight",),
+    "gru": ("gru", "gru_back"),
+    "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
     "normalize": ("batch_norm", "standardize", "standardize_input"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
@@ -20,7 +22,6 @@ KERNELS = {
         "avg_pool2d",
         "avg_pool2d_input",
     ),
-    "recurrent": ("lstm_back",),
     "reduce": ("sum",),
     "softmax": ("softmax", "log_softmax", "cross_entropy", "cross_entropy_input"),
 }

@@ -11,9 +11,11 @@ from minidp.ops import (
     embedding,
     error_function,
     exponential,
+    gru,
     index,
     layout,
     linalg,
+    lstm,
     normalize,
     pool,
     recurrent,
@@ -24,6 +26,6 @@ from minidp.ops import (
 )
 
 __all__ = ["arithmetic", "attention", "collective", "comparison", "conv", "dropout",
-           "elementwise", "embedding", "error_function", "exponential", "index", "layout",
-           "linalg", "normalize", "pool", "recurrent", "reduce", "softmax", "trigonometric",
-           "windows"]  # fmt: skip
+           "elementwise", "embedding", "error_function", "exponential", "gru", "index",
+           "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce", "softmax",
+           "trigonometric", "windows"]  # fmt: skip

@@ -41,14 +41,26 @@ def _lstm(rng):
     ]
 
 
+def backwards(rng, shapes):
+    """One sample per sequence of arrays like ``shapes(p, n, h)``, p being all rows."""
+    return [Sample([normal(rng, *shape) for shape in shapes(int(np.sum(sizes)), sizes[0], h)],
+                   {"sizes": sizes, "reverse": reverse}) for sizes, reverse, h in STEPS]  # fmt: skip
+
+
 @row("lstm_back", wrong=(
-    Sample([*[np.zeros((2, 2))] * 2, np.zeros((2, 6)), *[np.zeros((2, 2))] * 2]),
+    Sample([np.zeros((2, 2))] * 6 + [np.zeros((2, 2))], SHORT),
 ))  # fmt: skip
 def _lstm_back(rng):
-    return [
-        Sample([normal(rng, n, h * gates) for gates in (1, 1, 4, 1, 1)])
-        for n, h in ((3, 2), (1, 1), (0, 2), (5, 3))
-    ]
+    return backwards(rng, lambda p, n, h: [
+        (p, h), (n, h), (n, h), (p, 4 * h), (p, h), (n, h), (4 * h, h)])  # fmt: skip
+
+
+@row("gru_back", wrong=(
+    Sample([np.zeros((2, 2))] * 5 + [np.zeros((6, 2))], SHORT),
+))  # fmt: skip
+def _gru_back(rng):
+    return backwards(rng, lambda p, n, h: [
+        (p, h), (n, h), (p, h), (p, 4 * h), (n, h), (3 * h, h)])  # fmt: skip
 
 
 @row("gru", wrong=(
