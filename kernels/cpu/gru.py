@@ -11,7 +11,7 @@ from ._jit import compiled, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
-from ._packed import spans
+from ._packed import multiply, spans, turn, turned
 
 
 def gru(x, h, w, b=None, *, sizes, reverse):
@@ -22,13 +22,14 @@ def gru(x, h, w, b=None, *, sizes, reverse):
     y, last, gates = (empty(s, dtype) for s in ((len(x), width), h.shape, (len(x), 4 * width)))
     bias = empty((0,), dtype) if b is None else ready(b)
     a, given = empty((len(h), 3 * width), dtype), [ready(each) for each in (x, h, w)]
-    _gru(blas(), spans(sizes, reverse), *given, bias, y, last, gates, a)
+    _gru(blas(), spans(sizes, reverse), *given, bias, turned(w, sizes), y, last, gates, a)
     return y, last, gates
 
 
 @compiled
-def _gru(blas, spans, x, h, w, b, y, last, gates, a):
+def _gru(blas, spans, x, h, w, b, wide, y, last, gates, a):
     last[:] = h
+    turn(w, wide)
     for k in range(spans.shape[0]):
         start, n = spans[k]
         for i in range(n):
@@ -36,7 +37,7 @@ def _gru(blas, spans, x, h, w, b, y, last, gates, a):
                 a[i] = b
             else:
                 a[i] = 0
-        add_product(blas, last[:n], w.T, a[:n])
+        multiply(blas, last[:n], w, wide, a[:n])
         for i in range(n):
             _gru_row(x[start + i], a[i], gates[start + i], last[i], y[start + i])
 

@@ -11,7 +11,7 @@ from ._jit import compiled, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
-from ._packed import spans
+from ._packed import multiply, spans, turn, turned
 
 
 def lstm(x, h, c, w, v=None, *, sizes, reverse):
@@ -25,18 +25,19 @@ def lstm(x, h, c, w, v=None, *, sizes, reverse):
     y, cells, gates = (empty((count, k), x.dtype) for k in (width, width, 4 * width))
     last, cell = empty(h.shape, x.dtype), empty(c.shape, x.dtype)
     given = [ready(each) for each in (x, h, c, w)]
-    _lstm(blas(), spans(sizes, reverse), *given, y, last, cell, cells, gates)
+    _lstm(blas(), spans(sizes, reverse), *given, turned(w, sizes), y, last, cell, cells, gates)
     return y, last, cell, cells, gates
 
 
 @compiled
-def _lstm(blas, spans, x, h, c, w, y, last, cell, cells, gates):
+def _lstm(blas, spans, x, h, c, w, wide, y, last, cell, cells, gates):
     last[:], cell[:] = h, c
+    turn(w, wide)
     for k in range(spans.shape[0]):
         start, n = spans[k]
         at = gates[start : start + n]
         at[:] = x[start : start + n]
-        add_product(blas, last[:n], w.T, at)
+        multiply(blas, last[:n], w, wide, at)
         for i in range(n):
             _lstm_row(at[i], cell[i], y[start + i])
             cells[start + i] = cell[i]
