@@ -13,7 +13,7 @@ KERNELS = {
     "gru": ("gru", "gru_back"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
-    "normalize": ("batch_norm", "standardize", "standardize_input"),
+    "normalize": ("batch_norm", "group_norm", "group_norm_back"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "pool": (
         "max_pool2d",

@@ -19,7 +19,7 @@ from minidp.functions.reduce import norm
 from minidp.mode import aside, mode, told_as
 from minidp.ops import normalize as ops
 from minidp.ops.collective import all_reduce
-from minidp.ops.elementwise import add, full_like, mul
+from minidp.ops.elementwise import full_like
 from minidp.ops.layout import concat, embed
 from minidp.ops.windows import windows
 from minidp.tensor import Tensor
@@ -149,7 +149,7 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
     check_channels(input, running_mean, running_var)
-    places, axes = math.prod(input.shape[2:]), tuple(range(2, input.ndim))
+    places = math.prod(input.shape[2:])
     if places == 1:
         raise ValueError("Expected more than 1 spatial element when training, got input size "
                          f"{input.shape}")  # fmt: skip
@@ -161,8 +161,7 @@ def instance_norm(
         mean, _ = _mean(center.squeeze(2).sum(dim=0), len(rows), "instance norm mean")
         var, _ = _mean(var.sum(dim=0), len(rows), "instance norm variance")
         track(running_mean, running_var, mean, var, momentum)
-    y = ops.standardize(x, dim=axes, eps=eps)
-    return _affine("instance_norm", y, weight, bias, input.shape[1:2], input, len(axes))
+    return _grouped("instance_norm", input, max(1, input.shape[1]), weight, bias, eps)
 
 
 def group_norm(
@@ -180,23 +179,23 @@ def group_norm(
     if input.numel() // num_groups == 1:
         raise ValueError("Expected more than 1 value per channel when training, got input size "
                          f"{shape}")  # fmt: skip
-    groups = (shape[0], num_groups, input.numel() // max(1, shape[0] * num_groups))
-    y = ops.standardize(_wide(input, input).reshape(groups), dim=(2,), eps=eps)
-    y = y.reshape(shape)
-    return _affine("group_norm", y, weight, bias, shape[1:2], input, input.ndim - 2)
+    return _grouped("group_norm", input, num_groups, weight, bias, eps)
 
 
-def _affine(
-    name: str, y: Tensor, weight: Any, bias: Any, shape: Any, input: Tensor, behind: int = 0
-) -> Tensor:
-    """y weight + bias, both of ``shape`` with so many axes ``behind``, in ``input``'s dtype."""
+def _grouped(
+    name: str, input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float,
+    center: bool = True,
+) -> Tensor:  # fmt: skip
+    """Groups of channels (axis 1) normalised, times weight, plus bias, in ``input``'s dtype."""
     if name != "rms_norm":
         alike(name, input, weight, bias)
-    for each, joined in ((weight, mul), (bias, add)):
+    shape = input.shape[1:2]
+    for each in (weight, bias):
         if each is not None and each.shape != shape:
             raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
                              f"{shape}, got {each.shape}")  # fmt: skip
-        y = y if each is None else joined(y, each.reshape(*shape, *(1,) * behind))
+    x, weight, bias = (_wide(each, input) for each in (input, weight, bias))
+    y = ops.group_norm(x, weight, bias, groups=groups, eps=eps, center=center)[0]
     return y.type(input.dtype)
 
 
@@ -209,9 +208,16 @@ def _rows(
     if not wanted or input.shape[-len(wanted) :] != wanted:
         raise ShapeError(f"{name}: normalized_shape={wanted}: expected input of shape (..., "
                          f"{', '.join(map(str, wanted))}), got {input.shape}")  # fmt: skip
-    axes = tuple(range(input.ndim - len(wanted), input.ndim))
-    y = ops.standardize(_wide(input, input), dim=axes, eps=eps, center=center)
-    return _affine(name, y, weight, bias, wanted, input)
+    for each in (weight, bias):
+        if each is not None and each.shape != wanted:
+            raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
+                             f"{wanted}, got {each.shape}")  # fmt: skip
+    if input.ndim == 2 and len(wanted) == 1:
+        return _grouped(name, input, 1, weight, bias, eps, center)
+    size = math.prod(wanted)
+    x = input.reshape(math.prod(input.shape[: -len(wanted)]), size)
+    weight, bias = (v if v is None or v.ndim == 1 else v.reshape(size) for v in (weight, bias))
+    return _grouped(name, x, 1, weight, bias, eps, center).reshape(input.shape)
 
 
 def layer_norm(

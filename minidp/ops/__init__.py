@@ -1,6 +1,7 @@
 """The ops, each one paragraph: the primitives of the engine."""
 
 from minidp.ops import (
+    adjoint,
     arithmetic,
     attention,
     collective,
@@ -25,7 +26,7 @@ from minidp.ops import (
     windows,
 )
 
-__all__ = ["arithmetic", "attention", "collective", "comparison", "conv", "dropout",
+__all__ = ["adjoint", "arithmetic", "attention", "collective", "comparison", "conv", "dropout",
            "elementwise", "embedding", "error_function", "exponential", "gru", "index",
            "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce", "softmax",
            "trigonometric", "windows"]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.op import op
+from minidp.ops.adjoint import each, given, recorded
 from minidp.ops.layout import concat
 from minidp.ops.linalg import flipped, matmul
 from minidp.ops.recurrent import (
@@ -13,12 +14,9 @@ from minidp.ops.recurrent import (
     backwards,
     before,
     columns,
-    each,
-    given,
     in_order,
     joined,
     met,
-    recorded,
     sigmoid,
     spans,
     times,

@@ -8,19 +8,18 @@ it with is computed for all steps at once, and weights get theirs from one produ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import wraps
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from minidp.op import op
+from minidp.ops.adjoint import each, given
 from minidp.ops.arithmetic import relu_input
 from minidp.ops.comparison import full_like
 from minidp.ops.layout import concat
 from minidp.ops.linalg import flipped, matmul
-from minidp.tensor import Tensor
 from minidp.types import Array
 
 Sizes = tuple[int, ...]
@@ -31,29 +30,6 @@ def spans(sizes: Sizes, reverse: bool) -> list[tuple[int, int]]:
     starts = np.cumsum((0, *sizes[:-1]), dtype=int).tolist()
     steps = list(zip(starts, sizes, strict=True))
     return steps[::-1] if reverse else steps
-
-
-def each(adjoint: Callable[..., Any], names: str) -> dict[str, Any]:
-    """One rule per argument from a function that gives the cotangents of all.
-
-    It runs once: what it gave waits in ``g``, the table of this node's cotangents by output.
-    """
-
-    def rule(place: int) -> Any:
-        @wraps(adjoint)
-        def chosen(g: Any, *values: Any) -> Any:
-            if "all" not in g:
-                g["all"] = adjoint(g, *values)
-            return g["all"][place]
-
-        return chosen
-
-    return {name: rule(place) for place, name in enumerate(names.split())}
-
-
-def given(g: Any, output: int, like: Any) -> Any:
-    """The cotangent of an output, zeros when nothing used it."""
-    return g[output] if output in g else full_like(like, value=0.0)
 
 
 def backwards(sizes: Sizes, reverse: bool) -> Iterator[tuple[int, slice]]:
@@ -129,11 +105,6 @@ def sigmoid(xp: Any, a: Array) -> Array:
     xp.exp(a, out=a)
     a += 1
     return xp.reciprocal(a, out=a)
-
-
-def recorded(g: Any, *values: Any) -> bool:
-    """Whether what a rule does is recorded, to be differentiated again."""
-    return any(isinstance(each, Tensor) for each in (*g.values(), *values))
 
 
 def met(steps: list[tuple[int, int]], k: int) -> tuple[int, slice]:

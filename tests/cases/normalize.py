@@ -16,22 +16,31 @@ def _batch_norm(rng):
     return [of((4, 3)), of((2, 3, 4)), of((2, 3, 4, 5), False), of((2, 1, 3, 1)), of((0, 3, 2, 2))]
 
 
-STANDARD = (((4, 3), (1,), True), ((2, 3, 4), (1, 2), True), ((2, 3, 4), (0,), False),
-            ((3, 2), (0, 1), False), ((0, 3), (1,), True), ((2, 0), (1,), True),
-            ((5,), (0,), True), ((3, 9), (1,), False), ((2, 2, 6), (1,), True))  # fmt: skip
+GROUPS = (((4, 3), 1, True), ((2, 6, 4), 3, True), ((2, 4, 3, 2), 2, False), ((3, 5), 1, False),
+          ((0, 4), 2, True), ((2, 3, 0), 1, True), ((3, 37), 1, True), ((2, 3, 5), 3, True),
+          ((1, 40, 3), 5, True))  # fmt: skip
+UNDIVIDED = Sample([np.zeros((2, 3)), np.zeros(3), np.zeros(3)], {"groups": 2})
 
 
-@row("standardize")
-def _standardize(rng):
-    found = [Sample([normal(rng, *s)], {"dim": d, "eps": 0.1, "center": c}) for s, d, c in STANDARD]
-    alone = Sample([normal(rng, 3, 1)], {"dim": (1,), "eps": 1e-2, "center": True}, smooth=False)
-    return [*found, alone]
+@row("group_norm", wrong=(UNDIVIDED,))
+def _group_norm(rng):
+    found = [
+        Sample([normal(rng, *s), *(normal(rng, s[1]) if has else None for has in given)],
+               {"groups": g, "eps": 0.1, "center": c})
+        for s, g, c in GROUPS for given in ((True, True), (False, False))
+    ]  # fmt: skip
+    more = [Sample([normal(rng, 3, 4), normal(rng, 4), None], {"groups": 2, "eps": 0.1}),
+            Sample([normal(rng, 3, 4), None, normal(rng, 4)], {"eps": 0.1})]  # fmt: skip
+    return [*found, *more, Sample([normal(rng, 3, 1), None, None], {"eps": 1e-2}, smooth=False)]
 
 
-@row("standardize_input", broadcasts=False)
-def _standardize_input(rng):
-    return [Sample([normal(rng, *s), normal(rng, *s)], {"dim": d, "eps": 0.1, "center": c})
-            for s, d, c in STANDARD]  # fmt: skip
+@row("group_norm_back", broadcasts=False, wrong=(
+    Sample([np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), None]),
+))  # fmt: skip
+def _group_norm_back(rng):
+    return [Sample([normal(rng, *s), normal(rng, *s), normal(rng, s[0], g), positive(rng, s[0], g),
+                    normal(rng, s[1]) if has else None], {"center": c})
+            for s, g, c in GROUPS for has in (True, False)]  # fmt: skip
 
 
 @row("softmax", "log_softmax", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))

@@ -43,8 +43,11 @@ def _lstm(rng):
 
 def backwards(rng, shapes):
     """One sample per sequence of arrays like ``shapes(p, n, h)``, p being all rows."""
-    return [Sample([normal(rng, *shape) for shape in shapes(int(np.sum(sizes)), sizes[0], h)],
-                   {"sizes": sizes, "reverse": reverse}) for sizes, reverse, h in STEPS]  # fmt: skip
+    return [
+        Sample([normal(rng, *shape) for shape in shapes(sum(sizes), sizes[0], h)],
+               {"sizes": sizes, "reverse": reverse})
+        for sizes, reverse, h in STEPS
+    ]  # fmt: skip
 
 
 @row("lstm_back", wrong=(
