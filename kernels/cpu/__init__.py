@@ -23,5 +23,8 @@ KERNELS = {
         "avg_pool2d_input",
     ),
     "reduce": ("sum",),
-    "softmax": ("softmax", "log_softmax", "cross_entropy", "cross_entropy_input"),
+    "softmax": (
+        *("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
+        *("cross_entropy", "cross_entropy_input"),
+    ),
 }

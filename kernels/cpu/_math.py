@@ -96,17 +96,29 @@ class Formulas:
         far = self.called("llvm.copysign", far, x)
         return self.where(">", size, self.number(0.92), far, near)
 
-    def called(self, name, *arguments):
+    def fma(self, a, b, c):
+        return self.builder.fma(a, b, c)
+
+    def larger(self, a, b):
+        return self.called("llvm.maxnum", a, b, flags=("nnan", "nsz"))
+
+    def called(self, name, *arguments, flags=()):
         """One of LLVM's functions for this type, or one of C's for float64."""
         full = f"{name}.f{self.whole.width}" if name.startswith("llvm") else name
         kind = ir.FunctionType(self.kind, [self.kind] * len(arguments))
         found = self.builder.module.globals.get(full)
-        return self.builder.call(found or ir.Function(self.builder.module, kind, full), arguments)
+        function = found or ir.Function(self.builder.module, kind, full)
+        return self.builder.call(function, arguments, fastmath=flags)
 
 
 def fma(a, b, c):
     """a b + c, rounded once when compiled."""
     return a * b + c
+
+
+def larger(a, b):
+    """The larger of two numbers, either of them if one is NaN; loops take it in lanes at once."""
+    return a if a > b else b
 
 
 def exp(x):
@@ -129,32 +141,25 @@ def erf(x):
     return type(x)(math.erf(x))
 
 
-def _emitted(name):
-    """The formula of that name as a compiled function of one number."""
+def _emitted(name, count):
+    """The formula of that name as a compiled function of ``count`` numbers of one type."""
 
-    @intrinsic
-    def emit(typing, x):
-        def generate(context, builder, signature, arguments):
-            return getattr(Formulas(builder, arguments[0].type), name)(*arguments)
-
-        return x(x), generate
-
-    return emit
-
-
-_exp, _sigmoid, _tanh, _erf = map(_emitted, ("exp", "sigmoid", "tanh", "erf"))
-
-
-@intrinsic
-def _fma(typing, a, b, c):
     def generate(context, builder, signature, arguments):
-        return builder.fma(*arguments)
+        return getattr(Formulas(builder, arguments[0].type), name)(*arguments)
 
-    return a(a, a, a), generate
+    if count == 1:
+        return intrinsic(lambda typing, x: (x(x), generate))
+    if count == 2:
+        return intrinsic(lambda typing, a, b: (a(a, a), generate))
+    return intrinsic(lambda typing, a, b, c: (a(a, a, a), generate))
 
+
+_exp, _sigmoid, _tanh, _erf = (_emitted(name, 1) for name in ("exp", "sigmoid", "tanh", "erf"))
+_larger, _fma = _emitted("larger", 2), _emitted("fma", 3)
 
 overload(exp)(lambda x: lambda x: _exp(x))
 overload(sigmoid)(lambda x: lambda x: _sigmoid(x))
 overload(tanh)(lambda x: lambda x: _tanh(x))
 overload(erf)(lambda x: lambda x: _erf(x))
+overload(larger)(lambda a, b: lambda a, b: _larger(a, b))
 overload(fma)(lambda a, b, c: lambda a, b, c: _fma(a, b, c))

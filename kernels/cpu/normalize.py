@@ -105,20 +105,19 @@ def _row_norm(x, weight, has_weight, bias, has_bias, y, mean, r, eps, center):
 def _row_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center):
     _neutral(weight, has_weight, 1)
     total[:], part[:] = 0, 0
-    count, groups, real = max(1, x.shape[1]), mean.shape[1], x.dtype.type
+    count, groups, real = x.dtype.type(max(1, x.shape[1])), mean.shape[1], x.dtype.type
     of_weight, of_bias = part[0], part[1]
     for i in range(x.shape[0]):
         at, m = i // groups, i % groups
         level, scale = mean[at, m], r[at, m]
         for k in range(x.shape[1]):
-            dx[i, k] = (x[i, k] - level) * scale
+            of_weight[m, k] += g[i, k] * ((x[i, k] - level) * scale)
             of_bias[m, k] += g[i, k]
+        along, whole = _products(g, weight, x, i, m, level)
+        along, whole = along * scale * scale / count, whole / count if center else real(0)
         for k in range(x.shape[1]):
-            of_weight[m, k] += g[i, k] * dx[i, k]
-        along, level = _products(g, weight, dx, i, m)
-        along, level = real(along / count), real(level / count if center else 0)
-        for k in range(x.shape[1]):
-            dx[i, k] = (g[i, k] * weight[m, k] - level - dx[i, k] * along) * scale
+            h = g[i, k] * weight[m, k]
+            dx[i, k] = (h - whole - (x[i, k] - level) * along) * scale
         if i % (BLOCK * groups) == BLOCK * groups - 1:
             total += part
             part[:] = 0
@@ -151,14 +150,14 @@ def _squares(x, i, level):
 
 
 @summing
-def _products(g, weight, v, i, m):
-    """The sums of g weight v and of g weight in a row, in float64."""
-    along = level = 0.0
+def _products(g, weight, x, i, m, level):
+    """The sums of h (x - level) and of h = g weight in a row."""
+    along = whole = x.dtype.type(0)
     for k in range(g.shape[1]):
         h = g[i, k] * weight[m, k]
-        level += h
-        along += h * v[i, k]
-    return along, level
+        whole += h
+        along += h * (x[i, k] - level)
+    return along, whole
 
 
 @compiled

@@ -1,78 +1,207 @@
-"""Softmax, its logarithm and the cross entropy, row by row; exponentials are NumPy's (SIMD).
+"""Softmax, its logarithm, the cross entropy, and what goes back: about 20 flops an element.
 
-The axis of classes is brought last: free where it is last or the memory is channels-last, else a
-copy. Rows are shifted by their maximum, and sums are accumulated in float64.
+Rows are shifted by their maximum, and sums are accumulated in float64. An axis that is not the
+last in memory is gone through with its neighbours side by side, or brought last by a copy.
 """
+
+import math
 
 import numpy as np
 
-from ._jit import compiled
+from ._jit import compiled, part, summing
 from ._layout import along_rows, ready, rows_along, served
+from ._math import exp, larger
+from ._memory import empty
 
-
-def _exponentials(rows):
-    """exp(rows - maximum of each row), the maxima, and the sums of the exponentials."""
-    exps, tops, sums = np.empty_like(rows), np.empty(len(rows), rows.dtype), np.empty(len(rows))
-    _shift(rows, exps, tops)
-    np.exp(exps, out=exps)
-    _sum(exps, sums)
-    return exps, tops, sums
-
-
-@compiled
-def _shift(rows, out, tops):
-    for i in range(rows.shape[0]):
-        row, shifted = rows[i], out[i]
-        top = rows.dtype.type(-np.inf)
-        for j in range(row.shape[0]):
-            top = row[j] if row[j] > top else top
-        for j in range(row.shape[0]):
-            shifted[j] = row[j] - top
-        tops[i] = top
-
-
-@compiled
-def _sum(rows, sums):
-    for i in range(rows.shape[0]):
-        row, total = rows[i], 0.0
-        for j in range(row.shape[0]):
-            total += row[j]
-        sums[i] = total
+BLOCK = 4096  # values gone through side by side
+DOUBLE = np.dtype(np.float64)
 
 
 def softmax(x, *, dim):
     """y = exp(x) / sum of exp(x) along `dim`."""
-    if not served(x) or not x.ndim:
-        return NotImplemented
-    exps, _, sums = _exponentials(rows_along(x, dim))
-    _divide(exps, sums)
-    return along_rows(exps, x.shape, dim)
-
-
-@compiled
-def _divide(rows, sums):
-    for i in range(rows.shape[0]):
-        row, divisor = rows[i], rows.dtype.type(sums[i])
-        for j in range(row.shape[0]):
-            row[j] /= divisor
+    return _along(x, dim, False)
 
 
 def log_softmax(x, *, dim):
     """y = x - log(sum of exp(x)) along `dim`."""
+    return _along(x, dim, True)
+
+
+def _along(x, dim, is_log):
     if not served(x) or not x.ndim:
         return NotImplemented
+    shape = _columns_of(x, dim)
+    if shape is not None:
+        y, scratch = empty(shape, x.dtype), empty((2, shape[2]), x.dtype)
+        _columns(ready(x).reshape(shape), y, scratch, is_log)
+        return y.reshape(x.shape)
     rows = rows_along(x, dim)
-    y, tops, sums = _exponentials(rows)
-    _log(rows, tops, sums, y)
+    y = empty(rows.shape, x.dtype)
+    _rows(rows, y, *_found(rows), is_log)
     return along_rows(y, x.shape, dim)
 
 
+def _found(rows):
+    """Memory for the largest value of each row and for the sum of its exponentials."""
+    return empty((len(rows),), rows.dtype), empty((len(rows),), DOUBLE)
+
+
+def _columns_of(x, dim):
+    """(places before, along and behind `dim`), None where `dim` is the last in memory."""
+    dim %= x.ndim
+    places = math.prod(x.shape[dim + 1 :])
+    if places < 2 or np.moveaxis(x, dim, -1).flags.c_contiguous:
+        return None
+    return math.prod(x.shape[:dim]), x.shape[dim], places
+
+
 @compiled
-def _log(rows, tops, sums, out):
-    for i in range(rows.shape[0]):
-        row, target, top, rest = rows[i], out[i], tops[i], rows.dtype.type(np.log(sums[i]))
-        for j in range(row.shape[0]):
-            target[j] = row[j] - top - rest
+def _rows(x, y, tops, sums, is_log):
+    for start in range(0, x.shape[0], _height(x)):
+        end = min(start + _height(x), x.shape[0])
+        _exponentials(x, start, end, y, start, tops, sums)
+        for i in range(start, end):
+            _finish(x, y, i, tops[i], sums[i], is_log)
+
+
+@part
+def _finish(x, y, i, top, total, is_log):
+    if is_log:
+        rest = x.dtype.type(np.log(total))
+        for j in range(x.shape[1]):
+            y[i, j] = x[i, j] - top - rest
+    else:
+        scale = x.dtype.type(1 / total)
+        for j in range(x.shape[1]):
+            y[i, j] *= scale
+
+
+@compiled
+def _height(x):
+    """How many rows are gone through side by side: what one waits for, another one can use."""
+    return max(1, BLOCK // max(1, x.shape[1]))
+
+
+@part
+def _exponentials(x, start, end, y, first, tops, sums):
+    """exp(x - top) of rows, from row ``first`` of y on; the tops, and the sums."""
+    for i in range(start, end):
+        tops[i] = _largest(x, i)
+    for i in range(start, end):
+        _shifted(x, i, tops[i], y, first + i - start)
+    for i in range(start, end):
+        sums[i] = _sum(y, first + i - start)
+
+
+@part
+def _shifted(x, i, top, y, at):
+    for j in range(x.shape[1]):
+        y[at, j] = exp(x[i, j] - top)
+
+
+@part
+def _largest(x, i):
+    top = x.dtype.type(-np.inf)
+    for j in range(x.shape[1]):
+        top = larger(x[i, j], top)
+    return top
+
+
+@summing
+def _sum(x, i):
+    total = 0.0
+    for j in range(x.shape[1]):
+        total += x[i, j]
+    return total
+
+
+@compiled
+def _columns(x, y, scratch, is_log):
+    top, total = scratch[0], scratch[1]
+    for i in range(x.shape[0]):
+        top[:], total[:] = -np.inf, 0
+        for k in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                top[j] = larger(x[i, k, j], top[j])
+        for k in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                y[i, k, j] = exp(x[i, k, j] - top[j])
+            for j in range(x.shape[2]):
+                total[j] += y[i, k, j]
+        for j in range(x.shape[2]):
+            total[j] = np.log(total[j]) if is_log else 1 / total[j]
+        for k in range(x.shape[1]):
+            if is_log:
+                for j in range(x.shape[2]):
+                    y[i, k, j] = x[i, k, j] - top[j] - total[j]
+            else:
+                for j in range(x.shape[2]):
+                    y[i, k, j] *= total[j]
+
+
+def softmax_input(dy, y, *, dim):
+    """dx = y (dy - sum of dy y along `dim`)."""
+    return _back(dy, y, dim, False)
+
+
+def log_softmax_input(dy, y, *, dim):
+    """dx = dy - exp(y) sum of dy along `dim`."""
+    return _back(dy, y, dim, True)
+
+
+def _back(dy, y, dim, is_log):
+    if not served(dy, y) or not y.ndim:
+        return NotImplemented
+    shape = _columns_of(y, dim)
+    if shape is not None:
+        dx, total = empty(shape, y.dtype), empty(shape[2:], y.dtype)
+        _columns_back(ready(dy).reshape(shape), ready(y).reshape(shape), dx, total, is_log)
+        return dx.reshape(y.shape)
+    rows = rows_along(y, dim)
+    dx = empty(rows.shape, y.dtype)
+    _rows_back(rows_along(dy, dim), rows, dx, is_log)
+    return along_rows(dx, y.shape, dim)
+
+
+@compiled
+def _rows_back(g, y, dx, is_log):
+    for i in range(y.shape[0]):
+        if is_log:
+            total = y.dtype.type(_sum(g, i))
+            for j in range(y.shape[1]):
+                dx[i, j] = g[i, j] - exp(y[i, j]) * total
+        else:
+            total = y.dtype.type(_sum_products(g, y, i))
+            for j in range(y.shape[1]):
+                dx[i, j] = y[i, j] * (g[i, j] - total)
+
+
+@summing
+def _sum_products(x, y, i):
+    total = 0.0
+    for j in range(x.shape[1]):
+        total += x[i, j] * y[i, j]
+    return total
+
+
+@compiled
+def _columns_back(g, y, dx, total, is_log):
+    for i in range(y.shape[0]):
+        total[:] = 0
+        for k in range(y.shape[1]):
+            if is_log:
+                for j in range(y.shape[2]):
+                    total[j] += g[i, k, j]
+            else:
+                for j in range(y.shape[2]):
+                    total[j] += g[i, k, j] * y[i, k, j]
+        for k in range(y.shape[1]):
+            if is_log:
+                for j in range(y.shape[2]):
+                    dx[i, k, j] = g[i, k, j] - exp(y[i, k, j]) * total[j]
+            else:
+                for j in range(y.shape[2]):
+                    dx[i, k, j] = y[i, k, j] * (g[i, k, j] - total[j])
 
 
 def _classes(x, target, ignore_index):
@@ -109,18 +238,20 @@ def cross_entropy(x, target, *, ignore_index):
     if classes is None:
         return NotImplemented
     rows = rows_along(x, 1)
-    _, tops, sums = _exponentials(rows)
-    losses = np.empty(len(rows), x.dtype)
-    _losses(rows, tops, sums, classes, int(ignore_index), losses)
+    losses, scratch = empty((len(rows),), x.dtype), empty((_height(rows), x.shape[1]), x.dtype)
+    _losses(rows, classes, int(ignore_index), losses, scratch, *_found(rows))
     return losses.reshape(target.shape)
 
 
 @compiled
-def _losses(rows, tops, sums, target, ignore, losses):
-    for i in range(rows.shape[0]):
-        losses[i] = 0
-        if target[i] != ignore:
-            losses[i] = np.log(sums[i]) + (tops[i] - rows[i, target[i]])
+def _losses(x, target, ignore, losses, scratch, tops, sums):
+    for start in range(0, x.shape[0], _height(x)):
+        end = min(start + _height(x), x.shape[0])
+        _exponentials(x, start, end, scratch, 0, tops, sums)
+        for i in range(start, end):
+            losses[i] = 0
+            if target[i] != ignore:
+                losses[i] = np.log(sums[i]) + (tops[i] - x[i, target[i]])
 
 
 def cross_entropy_input(g, x, target, *, ignore_index):
@@ -131,19 +262,22 @@ def cross_entropy_input(g, x, target, *, ignore_index):
     classes = _classes(x, target, ignore_index) if served(g, x) else None
     if classes is None or g.shape != target.shape:
         return NotImplemented
-    exps, _, sums = _exponentials(rows_along(x, 1))
-    _differences(ready(g).reshape(g.size), exps, sums, classes, int(ignore_index))
-    return along_rows(exps, x.shape, 1)
+    rows = rows_along(x, 1)
+    dx = empty(rows.shape, x.dtype)
+    _differences(ready(g).reshape(g.size), rows, dx, classes, int(ignore_index), *_found(rows))
+    return along_rows(dx, x.shape, 1)
 
 
 @compiled
-def _differences(g, exps, sums, target, ignore):
-    for i in range(exps.shape[0]):
-        row, size = exps[i], exps.shape[1]
-        if target[i] == ignore:
-            row[:] = 0
-        else:
-            scale = exps.dtype.type(g[i] / sums[i])
-            for j in range(size):
-                row[j] *= scale
-            row[target[i]] -= g[i]
+def _differences(g, x, dx, target, ignore, tops, sums):
+    for start in range(0, x.shape[0], _height(x)):
+        end = min(start + _height(x), x.shape[0])
+        _exponentials(x, start, end, dx, start, tops, sums)
+        for i in range(start, end):
+            scale = x.dtype.type(g[i] / sums[i])
+            if target[i] == ignore:
+                dx[i] = 0
+            else:
+                for j in range(x.shape[1]):
+                    dx[i, j] *= scale
+                dx[i, target[i]] -= g[i]

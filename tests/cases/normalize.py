@@ -51,6 +51,12 @@ def _softmax(rng):
     return [*(Sample([normal(rng, *s)], {"dim": d}) for s, d in cases), large]
 
 
+@row("softmax_input", "log_softmax_input", broadcasts=False)
+def _softmax_input(rng):
+    cases = ((2, 3), 1), ((2, 3), 0), ((2, 3, 4), -1), ((2, 3, 4, 5), 1), ((5,), 0), ((0, 3), 1)
+    return [Sample([normal(rng, *s), normal(rng, *s)], {"dim": d}) for s, d in cases]
+
+
 def labels(rng, shape, count):
     """Class labels, about one in four ignored."""
     found = rng.integers(0, count, shape)
