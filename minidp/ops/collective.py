@@ -66,10 +66,10 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     if mode.denominator is not None:
         share: Tensor = values.sum() / mode.denominator(weight)
         return share
-    both: Tensor = sum_each(values, weight)
-    if mode.replica is not None and not mode.replica.alone:
-        both = all_reduce(both, name="weighted mean")
-    result: Tensor = quotient(both)
+    if mode.replica is None or mode.replica.alone:
+        mean: Tensor = values.sum() / (weight.sum() if isinstance(weight, Tensor) else weight)
+        return mean
+    result: Tensor = quotient(all_reduce(sum_each(values, weight), name="weighted mean"))
     return result
 
 
