@@ -6,6 +6,7 @@ serve. `fused` is no op's: it computes the formulas of captured steps.
 """
 
 KERNELS = {
+    "attention": ("attention", "attention_back"),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input"),

@@ -100,3 +100,38 @@ def _embedding_weight(rng):
 @row("thirds", wrong=(Sample([np.zeros((2, 4))]), Sample([np.zeros(())])))
 def _thirds(rng):
     return [Sample([normal(rng, *s)]) for s in ((2, 6), (3,), (0, 3), (2, 1, 3), (2, 0))]
+
+
+QUERIES = (((3, 2), 4, 5, None, False), ((4, 3), 4, 2, (4, 4), False),
+           ((2, 3, 2), 3, 1, (1, 3), True),
+           ((2, 2, 3, 2), 5, 3, (2, 1, 1, 5), False), ((0, 3, 2), 4, 5, None, False),
+           ((1, 1), 1, 1, None, True), ((5, 2), 3, 2, None, True))  # fmt: skip
+"""(shape of the queries, keys, width of the values, shape of the mask, causal)."""
+
+
+def attended(rng, more):
+    for (*batch, n, e), s, v, mask, causal in QUERIES:
+        shapes = [*more(batch, n, v), (*batch, n, e), (*batch, s, e), (*batch, s, v)]
+        arrays = [normal(rng, *shape) for shape in shapes]
+        yield arrays, None if mask is None else normal(rng, *mask), {"scale": 0.7, "causal": causal}
+
+
+@row("attention", wrong=(
+    Sample([np.zeros((2, 3, 4)), np.zeros((1, 3, 4)), np.zeros((1, 3, 4)), None],
+           {"scale": 1.0, "causal": False}),
+    Sample([np.zeros((3, 4)), np.zeros((5, 4)), np.zeros((5, 4)), np.zeros((2, 5))],
+           {"scale": 1.0, "causal": False}),
+))  # fmt: skip
+def _attention(rng):
+    return [Sample([*arrays, mask], constants)
+            for arrays, mask, constants in attended(rng, lambda *_: [])]  # fmt: skip
+
+
+@row("attention_back")
+def _attention_back(rng):
+    found = []
+    for (dy, y, rest, *given), mask, constants in attended(
+        rng, lambda batch, n, v: [(*batch, n, v), (*batch, n, v), (*batch, n)]
+    ):
+        found.append(Sample([dy, *given, y, rest + 2, mask], constants))
+    return found
