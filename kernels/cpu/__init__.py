@@ -6,10 +6,11 @@ serve. `fused` is no op's: it computes the formulas of captured steps.
 """
 
 KERNELS = {
+    "activation": ("activation", "activation_input"),
     "attention": ("attention", "attention_back"),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "dropout": ("dropout",),
-    "elementwise": ("relu", "relu_input"),
+    "elementwise": ("relu", "relu_input", "erf"),
     "embedding": ("embedding_weight",),
     "gru": ("gru", "gru_back"),
     "lstm": ("lstm", "lstm_back"),

@@ -34,6 +34,7 @@ class Formulas:
         self.builder, self.kind = builder, kind
         bits, self.digits, terms = (32, 23, 7) if kind == FLOAT else (64, 52, 13)
         self.whole = ir.IntType(bits)
+        self.terms = terms + (0 if kind == FLOAT else 3)
         self.series = [1 / math.factorial(k) for k in range(2, terms + 1)]
         low, high = (-86.9, 88.72283) if kind == FLOAT else (-708.0, 709.782712893384)
         self.low, self.high = self.number(low), self.number(high)
@@ -70,6 +71,22 @@ class Formulas:
         y = self.builder.fma(half, p, half)
         y = self.where("<", x, self.low, self.number(0.0), self.builder.fadd(y, y))
         return self.where(">", x, self.high, self.number(math.inf), y)
+
+    def expm1(self, x):
+        """e^x - 1 for x <= 0."""
+        half, p = self.parts(x)
+        y = self.builder.fma(half, p, self.builder.fsub(half, self.number(0.5)))
+        return self.where("<", x, self.low, self.number(-1.0), self.builder.fadd(y, y))
+
+    def log1pexp(self, x):
+        """log(1 + e^x) = max(x, 0) + log(1 + t) with t = e^-|x|, and the logarithm as the series
+        2 (s + s^3 / 3 + s^5 / 5 + ...) for s = t / (2 + t), which is at most 1 / 3."""
+        b, zero, two = self.builder, self.number(0.0), self.number(2.0)
+        t = self.exp(b.fneg(self.called("llvm.fabs", x)))
+        s = b.fdiv(t, b.fadd(two, t))
+        series = self.polynomial(b.fmul(s, s), [2 / (2 * k + 1) for k in range(self.terms + 1)])
+        positive = self.where("<=", x, zero, zero, x)
+        return b.fma(s, series, positive)
 
     def sigmoid(self, x):
         one = self.number(1.0)
@@ -126,6 +143,16 @@ def exp(x):
     return np.exp(x)
 
 
+def expm1(x):
+    """e^x - 1 for x <= 0; anything else for other x."""
+    return np.expm1(x)
+
+
+def log1pexp(x):
+    """log(1 + e^x)."""
+    return np.logaddexp(x, type(x)(0))
+
+
 def sigmoid(x):
     """1 / (1 + e^-x)."""
     return 1 / (1 + np.exp(-x))
@@ -154,10 +181,13 @@ def _emitted(name, count):
     return intrinsic(lambda typing, a, b, c: (a(a, a, a), generate))
 
 
-_exp, _sigmoid, _tanh, _erf = (_emitted(name, 1) for name in ("exp", "sigmoid", "tanh", "erf"))
+_exp, _expm1, _log1pexp = (_emitted(name, 1) for name in ("exp", "expm1", "log1pexp"))
+_sigmoid, _tanh, _erf = (_emitted(name, 1) for name in ("sigmoid", "tanh", "erf"))
 _larger, _fma = _emitted("larger", 2), _emitted("fma", 3)
 
 overload(exp)(lambda x: lambda x: _exp(x))
+overload(expm1)(lambda x: lambda x: _expm1(x))
+overload(log1pexp)(lambda x: lambda x: _log1pexp(x))
 overload(sigmoid)(lambda x: lambda x: _sigmoid(x))
 overload(tanh)(lambda x: lambda x: _tanh(x))
 overload(erf)(lambda x: lambda x: _erf(x))

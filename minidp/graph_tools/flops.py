@@ -46,7 +46,7 @@ STILL = frozenset(_still.split())
 """Ops that move values, or make constants."""
 
 _functions = """exp expm1 log log1p log2 log10 logaddexp log1pexp sigmoid erf erfc erfinv sin cos
-    tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow"""
+    tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow activation activation_input"""
 PER_RESULT = dict.fromkeys(_functions.split(), FUNCTION) | {
     "batch_norm": 4, "group_norm": 9, "group_norm_back": 14, "softmax": FUNCTION + 4,
     "log_softmax": FUNCTION + 4, "softmax_input": 4, "log_softmax_input": FUNCTION + 3,

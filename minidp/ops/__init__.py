@@ -1,6 +1,7 @@
 """The ops, each one paragraph: the primitives of the engine."""
 
 from minidp.ops import (
+    activation,
     adjoint,
     arithmetic,
     attention,
@@ -26,7 +27,7 @@ from minidp.ops import (
     windows,
 )
 
-__all__ = ["adjoint", "arithmetic", "attention", "collective", "comparison", "conv", "dropout",
+__all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv", "dropout",
            "elementwise", "embedding", "error_function", "exponential", "gru", "index",
            "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce", "softmax",
            "trigonometric", "windows"]  # fmt: skip
