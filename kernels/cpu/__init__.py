@@ -11,7 +11,7 @@ KERNELS = {
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input", "erf"),
-    "embedding": ("embedding_weight",),
+    "embedding": ("embedding", "embedding_weight"),
     "gru": ("gru", "gru_back"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),

@@ -109,7 +109,8 @@ class Formulas:
         near = b.fma(self.polynomial(b.fmul(x, x), NEAR), x, x)
         size = self.called("llvm.fabs", x)
         t = self.where(">", size, most, most, size)
-        far = b.fsub(one, self.exp(b.fneg(b.fma(self.polynomial(t, FAR), t, t))))
+        half, p = self.parts(b.fneg(b.fma(self.polynomial(t, FAR), t, t)))
+        far = b.fma(self.number(-2.0), b.fma(half, p, half), one)
         far = self.called("llvm.copysign", far, x)
         return self.where(">", size, self.number(0.92), far, near)
 

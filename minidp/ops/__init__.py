@@ -27,7 +27,7 @@ from minidp.ops import (
     windows,
 )
 
-__all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv", "dropout",
-           "elementwise", "embedding", "error_function", "exponential", "gru", "index",
+__all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv",
+           "dropout", "elementwise", "embedding", "error_function", "exponential", "gru", "index",
            "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce", "softmax",
            "trigonometric", "windows"]  # fmt: skip
