@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("numba")
 from minidp.kernels import cpu
 from minidp.kernels.cpu import (
+    activation,
+    attention,
     conv,
     dropout,
     elementwise,
@@ -40,7 +42,7 @@ def close(got, want):
 
 
 def test_table_names_functions_of_its_modules():
-    modules = (conv, dropout, elementwise, embedding, gru, lstm, machine, normalize,
+    modules = (activation, attention, conv, dropout, elementwise, embedding, gru, lstm, machine, normalize,
                optim, pool, sums, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
@@ -159,12 +161,24 @@ def dense_in_one_way(x):
     return 1 not in x.shape
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("dim", [None, (), (0,), (1,), 2, (0, 2), (1, 2), (0, 1, 2), (-1, 0)])
+def test_sum_over_any_axes_of_any_order(dim, order):
+    back = sorted(range(3), key=order.__getitem__)
+    x = np.ascontiguousarray(values(5, 7, 130).transpose(order)).transpose(back)
+    for keepdim in (False, True):
+        want = x.sum(None if dim in (None, ()) else dim, keepdims=keepdim)
+        close(sums.sum(x, dim=dim, keepdim=keepdim), want)
+        near = sums.sum(x.astype("float32"), dim=dim, keepdim=keepdim)
+        np.testing.assert_allclose(near, want, rtol=1e-4, atol=1e-4)
+
+
 def test_sum_declines_what_it_does_not_serve():
     x = np.ones((2, 3, 4))
-    for dim in (None, (0,), (1, 2), (0, 1, 2), 1, (0, 0)):
+    for dim in ((0, 0), 3, (1, -4)):
         assert sums.sum(x, dim=dim, keepdim=False) is NotImplemented
-    for other in (x[..., ::2], x.astype(int), np.ones(3), np.ones((0, 3))):
-        assert sums.sum(other, dim=(0, 1), keepdim=False) is NotImplemented
+    for unfit in (x[:, ::2], np.ones((0, 3)), np.ones((2, 3), int), np.ones(())):
+        assert sums.sum(unfit, dim=None, keepdim=False) is NotImplemented
 
 
 # Dropout --------------------------------------------------------------------------------------
