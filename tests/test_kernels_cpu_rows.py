@@ -10,6 +10,7 @@ from minidp.kernels import cpu
 from minidp.kernels.cpu import (
     activation,
     attention,
+    batch_norm,
     conv,
     dropout,
     elementwise,
@@ -42,8 +43,8 @@ def close(got, want):
 
 
 def test_table_names_functions_of_its_modules():
-    modules = (activation, attention, conv, dropout, elementwise, embedding, gru, lstm, machine, normalize,
-               optim, pool, sums, softmax)  # fmt: skip
+    modules = (activation, attention, batch_norm, conv, dropout, elementwise, embedding, gru, lstm,
+               machine, normalize, optim, pool, sums, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)
@@ -137,9 +138,9 @@ def test_batch_norm(shape, dtype):
         u.astype(float).reshape(1, 3, *[1] * (x.ndim - 2)) for u in (mean, var, weight, bias)
     )
     normal = (x - m) / np.sqrt(v + 1e-5)
-    y = normalize.batch_norm(x, mean, var, weight, bias, eps=1e-5)
+    y = batch_norm.batch_norm(x, mean, var, weight, bias, eps=1e-5)
     close(y, normal * w + b)
-    close(normalize.batch_norm(x, mean, var, None, None, eps=1e-5), normal)
+    close(batch_norm.batch_norm(x, mean, var, None, None, eps=1e-5), normal)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -8,6 +8,7 @@ serve. `fused` is no op's: it computes the formulas of captured steps.
 KERNELS = {
     "activation": ("activation", "activation_input"),
     "attention": ("attention", "attention_back"),
+    "batch_norm": ("batch_norm", "batch_norm_own", "batch_norm_own_back"),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input", "erf"),
@@ -15,7 +16,7 @@ KERNELS = {
     "gru": ("gru", "gru_back"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
-    "normalize": ("batch_norm", "group_norm", "group_norm_back"),
+    "normalize": ("group_norm", "group_norm_back"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "pool": (
         "max_pool2d",

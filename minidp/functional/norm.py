@@ -68,6 +68,8 @@ def by_batch(
     """
     x = _wide(input, input)
     count = input.numel() // max(1, input.shape[1])
+    if (mode.replica is None or mode.replica.alone) and count:
+        return _alone(x, weight, bias, eps, count, input)
     mean, counted = _mean(ops.per_channel(x), count, "batch norm mean")
     if 0 < input.numel() <= input.shape[1]:  # one value has no variance
         aside(_check_count, counted, input)
@@ -77,6 +79,18 @@ def by_batch(
     if isinstance(counted, int) and counted == 0:  # the batch has no rows, and no statistics
         return y, None, None
     return y, mean.detach(), var.detach() * (counted / (counted - 1))
+
+
+def _alone(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, count: int, input: Tensor
+) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """``by_batch`` where no other replica has rows: in one op."""
+    if count == 1:
+        aside(_check_count, count, input)
+    weight, bias = (_wide(each, input) for each in (weight, bias))
+    y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
+    unbiased = var.detach() * (count / (count - 1)) if count > 1 else var.detach() * math.nan
+    return y.type(input.dtype), mean.detach(), unbiased
 
 
 def check_channels(input: Tensor, *running: Tensor | None) -> None:

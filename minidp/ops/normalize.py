@@ -49,6 +49,55 @@ def batch_norm(xp: Any, x: Array, mean: Array, var: Array, weight: Array = None,
     return y if bias is None else y + bias.reshape(shape)
 
 
+@op("f:n c ..., f:n c ..., f:c, f:c, f:c -> n c ..., c, c", outputs="dx dweight dbias")
+def batch_norm_own_back(
+    xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None, eps: float = 1e-5
+) -> Any:
+    """The cotangents of batch_norm_own's x, weight and bias.
+
+    With r = 1 / sqrt(var + eps) and v = (x - mean) r: dx = weight r (dy - mean(dy) -
+    v mean(dy v)); those of weight and bias are the sums of dy v and dy.
+    """
+    shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
+    count, r = max(1, x.size // max(1, x.shape[1])), 1 / xp.sqrt(var + xp.asarray(eps, x.dtype))
+    v = (x - mean.reshape(shape)) * r.reshape(shape)
+    dweight, dbias = (dy * v).sum(axis=axes), dy.sum(axis=axes)
+    dx = dy - (v * dweight.reshape(shape) + dbias.reshape(shape)) / count
+    return dx * (r if weight is None else r * weight).reshape(shape), dweight, dbias
+
+
+def _own_adjoint(g: Any, x: Any, mean: Any, var: Any, weight: Any, eps: float) -> Any:
+    """``batch_norm_own_back``; composed of ops where it is to be differentiated."""
+    if set(g) == {0} and not recorded(g, x, mean, var, weight):
+        return batch_norm_own_back(g[0], x, mean, var, weight, eps=eps)
+    count = max(1, math.prod(x.shape) // max(1, x.shape[1]))
+    r, d, dy = rsqrt(var + eps), x - channels(mean, x), given(g, 0, x)
+    dweight, dbias = per_channel(dy * d) * r, per_channel(dy)
+    scale = r if weight is None else r * weight
+    dx = channels(scale, x) * (dy - (channels(dweight * r, x) * d + channels(dbias, x)) / count)
+    if 1 in g:
+        dx = dx + channels(g[1] / count, x)
+    if 2 in g:
+        dx = dx + d * channels(g[2] * (2 / count), x)
+    return dx, dweight, dbias
+
+
+@op("f:n c ..., f:c, f:c -> n c ..., c, c", outputs="y mean var",
+    **each(_own_adjoint, "x weight bias"))  # fmt: skip
+def batch_norm_own(
+    xp: Any, x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5
+) -> Any:
+    """``batch_norm`` by the mean and the variance (of all: divided by their number) of x itself.
+
+    In two passes, the mean first, so that the variance of large numbers loses no digits.
+    """
+    shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
+    count = max(1, x.size // max(1, x.shape[1]))
+    mean = x.sum(axis=axes) / count
+    var = ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / count
+    return batch_norm.body(xp, x, mean, var, weight, bias, eps), mean, var
+
+
 def _grouped(x: Any, groups: int) -> Any:
     """x (n, c, ...) as (n, groups, values of a group)."""
     return reshape(x, shape=(x.shape[0], groups, size_of_group(x.shape, groups)))

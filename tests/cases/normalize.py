@@ -16,6 +16,24 @@ def _batch_norm(rng):
     return [of((4, 3)), of((2, 3, 4)), of((2, 3, 4, 5), False), of((2, 1, 3, 1)), of((0, 3, 2, 2))]
 
 
+BATCHES = (4, 3), (3, 2, 5), (2, 3, 2, 3), (5, 1), (2, 17)  # fmt: skip
+
+
+@row("batch_norm_own")
+def _batch_norm_own(rng):
+    return [Sample([normal(rng, *s), *(normal(rng, s[1]) if has else None for has in given)],
+                   {"eps": 0.1})
+            for s in BATCHES
+            for given in ((True, True), (False, False), (True, False))]  # fmt: skip
+
+
+@row("batch_norm_own_back", broadcasts=False)
+def _batch_norm_own_back(rng):
+    return [Sample([normal(rng, *s), normal(rng, *s), normal(rng, s[1]), positive(rng, s[1]),
+                    normal(rng, s[1]) if has else None], {"eps": 0.1})
+            for s in BATCHES for has in (True, False)]  # fmt: skip
+
+
 GROUPS = (((4, 3), 1, True), ((2, 6, 4), 3, True), ((2, 4, 3, 2), 2, False), ((3, 5), 1, False),
           ((0, 4), 2, True), ((2, 3, 0), 1, True), ((3, 37), 1, True), ((2, 3, 5), 3, True),
           ((1, 40, 3), 5, True))  # fmt: skip
