@@ -16,10 +16,12 @@ from minidp.kernels.cpu import (
     elementwise,
     embedding,
     gru,
+    index,
     lstm,
     machine,
     normalize,
     optim,
+    order,
     pool,
     softmax,
 )
@@ -43,8 +45,8 @@ def close(got, want):
 
 
 def test_table_names_functions_of_its_modules():
-    modules = (activation, attention, batch_norm, conv, dropout, elementwise, embedding, gru, lstm,
-               machine, normalize, optim, pool, sums, softmax)  # fmt: skip
+    modules = (activation, attention, batch_norm, conv, dropout, elementwise, embedding, gru, index,
+               lstm, machine, normalize, optim, order, pool, sums, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)

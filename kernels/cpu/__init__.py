@@ -14,10 +14,12 @@ KERNELS = {
     "elementwise": ("relu", "relu_input", "erf"),
     "embedding": ("embedding", "embedding_weight"),
     "gru": ("gru", "gru_back"),
+    "index": ("take_along_dim", "scatter_along"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
     "normalize": ("group_norm", "group_norm_back"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
+    "order": ("ranked", "running_place", "cumsum"),
     "pool": (
         "max_pool2d",
         "max_pool2d_input",
