@@ -23,6 +23,7 @@ from minidp.kernels.cpu import (
     optim,
     order,
     pool,
+    resize,
     softmax,
 )
 from minidp.kernels.cpu import reduce as sums
@@ -46,7 +47,7 @@ def close(got, want):
 
 def test_table_names_functions_of_its_modules():
     modules = (activation, attention, batch_norm, conv, dropout, elementwise, embedding, gru, index,
-               lstm, machine, normalize, optim, order, pool, sums, softmax)  # fmt: skip
+               lstm, machine, normalize, optim, order, pool, sums, resize, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)

@@ -28,6 +28,7 @@ KERNELS = {
         "avg_pool2d_input",
     ),
     "reduce": ("sum",),
+    "resize": ("resample", "resample_input"),
     "softmax": (
         *("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
         *("cross_entropy", "cross_entropy_input"),
