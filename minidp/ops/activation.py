@@ -12,11 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from minidp.op import op
+from minidp.ops.adjoint import recorded
 from minidp.ops.comparison import where
 from minidp.ops.error_function import erf
 from minidp.ops.exponential import exp, expm1, log1pexp, sigmoid
 from minidp.ops.trigonometric import tanh
-from minidp.tensor import Tensor
 from minidp.types import Array
 
 ROOT, BELL = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
@@ -118,7 +118,7 @@ KINDS: dict[str, tuple[Formula, Formula]] = {
 
 def _rule(g: Any, x: Any, kind: str, a: float, b: float) -> Any:
     """``activation_input``; composed of ops where it is to be differentiated."""
-    if isinstance(g, Tensor) or isinstance(x, Tensor):
+    if recorded({0: g}, x):
         return g * KINDS[kind][1](OPS, x, a, b)
     return activation_input(g, x, kind=kind, a=a, b=b)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from minidp.mode import mode
 from minidp.ops.comparison import full_like
 from minidp.tensor import Tensor
 
@@ -39,4 +40,4 @@ def given(g: Any, output: int, like: Any) -> Any:
 
 def recorded(g: Any, *values: Any) -> bool:
     """Whether what a rule does is recorded, to be differentiated again."""
-    return any(isinstance(each, Tensor) for each in (*g.values(), *values))
+    return mode.grad and any(isinstance(each, Tensor) for each in (*g.values(), *values))
