@@ -112,13 +112,14 @@ def _own_last(x, weight, has_weight, bias, has_bias, y, mean, var, eps, total, s
     for i in range(count):
         for k in range(x.shape[1]):
             total[k] += x[i, k]
-    mean[:] = total / count
-    total[:] = 0
+    for k in range(x.shape[1]):
+        mean[k], total[k] = total[k] / count, 0
     for i in range(count):
         for k in range(x.shape[1]):
             d = x[i, k] - mean[k]
             total[k] += d * d
-    var[:] = total / count
+    for k in range(x.shape[1]):
+        var[k] = total[k] / count
     _scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
     _affine_last(x, mean, scale, bias, y)
 
@@ -133,10 +134,10 @@ def _back_last(g, x, mean, var, weight, has_weight, dx, dweight, dbias, eps, sum
             of_bias[k] += g[i, k]
             of_weight[k] += g[i, k] * (x[i, k] - mean[k])
     _finish(sums, x.shape[0], var, weight, eps, dweight, dbias, scale)
-    level, along = of_bias.astype(x.dtype), of_weight.astype(x.dtype)
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
-            dx[i, k] = (g[i, k] - level[k] - (x[i, k] - mean[k]) * along[k]) * scale[k]
+            slope = g[i, k] - of_bias[k] - (x[i, k] - mean[k]) * of_weight[k]
+            dx[i, k] = slope * scale[k]
 
 
 @part

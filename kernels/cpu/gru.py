@@ -7,7 +7,7 @@ more than eight times.
 """
 
 from ._blas import add_product, blas
-from ._jit import compiled, part
+from ._jit import compiled, copy, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
@@ -28,13 +28,13 @@ def gru(x, h, w, b=None, *, sizes, reverse):
 
 @compiled
 def _gru(blas, spans, x, h, w, b, wide, y, last, gates, a):
-    last[:] = h
+    copy(h, last)
     turn(w, wide)
     for k in range(spans.shape[0]):
         start, n = spans[k]
         for i in range(n):
             if b.shape[0]:
-                a[i] = b
+                copy(b, a[i])
             else:
                 a[i] = 0
         multiply(blas, last[:n], w, wide, a[:n])
@@ -49,7 +49,7 @@ def _gru_row(x, a, row, h, y):
     r, z, x_u = row[:width], row[width : 2 * width], x[2 * width :]
     for j in range(both.shape[0]):
         both[j] = sigmoid(x[j] + a[j])
-    q[:] = a[2 * width :]
+    copy(a[2 * width :], q)
     for j in range(width):
         u[j] = tanh(x_u[j] + r[j] * q[j])
     for j in range(width):
@@ -70,10 +70,10 @@ def gru_back(dy, dh, y, gates, h, w, *, sizes, reverse):
 
 @compiled
 def _gru_back(blas, spans, dy, dh, y, gates, h, w, dx, da, first):
-    first[:] = dh
+    copy(dh, first)
     for k in range(spans.shape[0] - 1, -1, -1):
         start, n = spans[k]
-        before, m = spans[max(k - 1, 0)]
+        before, m = spans[k - 1 if k else 0]
         m = m if k else 0
         for i in range(n):
             past = y[before + i] if i < m else h[i]
@@ -100,5 +100,5 @@ def _gru_row_back(dy, row, past, d, dx, da):
         da_z[j] = d[j] * (past[j] - u[j]) * z[j] * (one - z[j])
     for j in range(width):
         d[j] *= z[j]
-    da[:width] = dr
-    dz[:] = da_z
+    copy(dr, da[:width])
+    copy(da_z, dz)

@@ -7,7 +7,7 @@ more than eight times.
 """
 
 from ._blas import add_product, blas
-from ._jit import compiled, part
+from ._jit import compiled, copy, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
@@ -31,17 +31,18 @@ def lstm(x, h, c, w, v=None, *, sizes, reverse):
 
 @compiled
 def _lstm(blas, spans, x, h, c, w, wide, y, last, cell, cells, gates):
-    last[:], cell[:] = h, c
+    copy(h, last)
+    copy(c, cell)
     turn(w, wide)
     for k in range(spans.shape[0]):
         start, n = spans[k]
         at = gates[start : start + n]
-        at[:] = x[start : start + n]
+        copy(x[start : start + n], at)
         multiply(blas, last[:n], w, wide, at)
         for i in range(n):
             _lstm_row(at[i], cell[i], y[start + i])
-            cells[start + i] = cell[i]
-            last[i] = y[start + i]
+        copy(cell[:n], cells[start : start + n])
+        copy(y[start : start + n], last[:n])
 
 
 @part
@@ -74,10 +75,11 @@ def lstm_back(dy, dh, dc, gates, cells, c, w, *, sizes, reverse):
 
 @compiled
 def _lstm_back(blas, spans, dy, dh, dc, gates, cells, c, w, da, first, cell, scratch):
-    first[:], cell[:] = dh, dc
+    copy(dh, first)
+    copy(dc, cell)
     for k in range(spans.shape[0] - 1, -1, -1):
         start, n = spans[k]
-        before, m = spans[max(k - 1, 0)]
+        before, m = spans[k - 1 if k else 0]
         m = m if k else 0
         for i in range(n):
             past = cells[before + i] if i < m else c[i]

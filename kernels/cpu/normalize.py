@@ -73,7 +73,8 @@ def _row_norm(x, weight, has_weight, bias, has_bias, y, mean, r, eps, center):
 @compiled
 def _row_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center):
     _neutral(weight, has_weight, 1)
-    total[:], part[:] = 0, 0
+    total[:] = 0
+    part[:] = 0
     count, groups, real = x.dtype.type(max(1, x.shape[1])), mean.shape[1], x.dtype.type
     of_weight, of_bias = part[0], part[1]
     for i in range(x.shape[0]):
@@ -88,15 +89,23 @@ def _row_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center):
             h = g[i, k] * weight[m, k]
             dx[i, k] = (h - whole - (x[i, k] - level) * along) * scale
         if i % (BLOCK * groups) == BLOCK * groups - 1:
-            total += part
-            part[:] = 0
-    total += part
+            _flush(part, total)
+    _flush(part, total)
 
 
 @part
 def _neutral(vectors, given, value):
     if not given:
         vectors[:] = value
+
+
+@part
+def _flush(part, total):
+    for m in range(part.shape[1]):
+        for k in range(part.shape[2]):
+            for of in range(2):
+                total[of, m, k] += part[of, m, k]
+                part[of, m, k] = 0
 
 
 @summing
@@ -149,7 +158,8 @@ def _group_norm(x, weight, has_weight, bias, has_bias, y, mean, r, eps, center):
 @compiled
 def _group_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center):
     _neutral(weight, has_weight, 1)
-    total[:], part[:] = 0, 0
+    total[:] = 0
+    part[:] = 0
     groups, count, real = mean.shape[1], x.shape[1] * x.shape[2], x.dtype.type
     for i in range(x.shape[0]):
         at, m = i // groups, i % groups
@@ -168,9 +178,8 @@ def _group_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center)
                 h = g[i, k, j] * weight[m, k]
                 dx[i, k, j] = (h - level - dx[i, k, j] * along) * scale
         if i % (BLOCK * groups) == BLOCK * groups - 1:
-            total += part
-            part[:] = 0
-    total += part
+            _flush(part, total)
+    _flush(part, total)
 
 
 @summing

@@ -5,16 +5,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from ._jit import compiled, part, summing
+from ._jit import compiled, summing
 from ._layout import dense_order, flat, served
 from ._memory import empty
 
-LANES = 128  # values summed side by side, so that short rows are added several at a time
-BLOCK = 64  # rounds of lanes whose sum is one term: errors grow with the terms, not the values
+BLOCK = 64  # rows whose sum is one term of a sum in float64
+FEW = 2048  # values that NumPy adds up sooner than a kernel is called
+DOUBLE = np.dtype(np.float64)
 
 
 def sum(x, *, dim, keepdim):
-    """y = sum of x over the axes `dim` (None: all); declines arrays with gaps."""
+    """y = sum of x over the axes `dim` (None: all); declines arrays with gaps, and all of few."""
     if not served(x) or not x.size or not x.ndim:
         return NotImplemented
     dim = tuple(dim) if isinstance(dim, list) else dim
@@ -39,6 +40,8 @@ def _plan(shape, strides, itemsize, dim, keepdim):
     axes = range(count) if dim is None or dim == () else [dim] if isinstance(dim, int) else dim
     known = order is not None and all(-count <= axis < count for axis in axes)
     axes = {axis % count for axis in axes} if known else set()
+    if len(axes) == count and math.prod(shape) < FEW:
+        return None
     if not axes or (isinstance(dim, tuple) and dim and len(axes) != len(dim)):
         return None
     places = order or tuple(range(count))
@@ -71,8 +74,7 @@ def _summed(x):
     if behind == 1:
         _sum_last(x.reshape(x.shape[:2]), y.reshape(before))
     else:
-        width = behind * max(1, LANES // behind)
-        _sum_middle(x.reshape(before, x.shape[1] * behind), y, *empty((2, width), x.dtype))
+        _sum_middle(x, y, empty((behind,), DOUBLE), empty((behind,), x.dtype))
     return y
 
 
@@ -93,29 +95,16 @@ def _row(x, i):
 
 @compiled
 def _sum_middle(x, y, total, part):
-    """y: sums of the rows that lie in each row of x; total and part hold several rows' lanes."""
+    """The sums of rows of x that lie behind one another; ``part`` holds those of a block."""
     for i in range(x.shape[0]):
-        _sum_rows(x[i], y[i], total, part)
-
-
-@part
-def _sum_rows(x, y, total, part):
-    """y: the sum of the rows of x, as long as y; total and part hold several rows' lanes."""
-    width, length = total.shape[0], y.shape[0]
-    total[:] = 0
-    for begin in range(0, x.shape[0], BLOCK * width):
-        block = x[begin : begin + BLOCK * width]
+        total[:] = 0
         part[:] = 0
-        for start in range(0, block.shape[0], width):
-            _add(block[start : start + width], part)
-        _add(part, total)
-    y[:] = 0
-    for start in range(0, width, length):
-        _add(total[start : start + length], y)
-
-
-@part
-def _add(values, sums):
-    sums = sums[: values.shape[0]]
-    for k in range(sums.shape[0]):
-        sums[k] += values[k]
+        for k in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                part[j] += x[i, k, j]
+            if k % BLOCK == BLOCK - 1 or k == x.shape[1] - 1:
+                for j in range(x.shape[2]):
+                    total[j] += part[j]
+                    part[j] = 0
+        for j in range(x.shape[2]):
+            y[i, j] = total[j]

@@ -37,13 +37,22 @@ def _along(x, dim, is_log):
         return y.reshape(x.shape)
     rows = rows_along(x, dim)
     y = empty(rows.shape, x.dtype)
-    _rows(rows, y, *_found(rows), is_log)
+    tops, sums = _exponentials_of(rows, y)
+    (_logarithms if is_log else _shares)(rows, y, tops, sums)
     return along_rows(y, x.shape, dim)
 
 
-def _found(rows):
-    """Memory for the largest value of each row and for the sum of its exponentials."""
-    return empty((len(rows),), rows.dtype), empty((len(rows),), DOUBLE)
+def _exponentials_of(rows, y):
+    """(the largest of each row, the sums of exp(row - largest)); these go to y, where there are
+    fewer rows than that only for a while."""
+    tops, sums = empty((len(rows),), rows.dtype), empty((len(rows),), DOUBLE)
+    _exponentials(rows, y, tops, sums, _height(rows))
+    return tops, sums
+
+
+def _height(rows):
+    """How many rows are gone through side by side: what one waits for, another one can use."""
+    return max(1, min(len(rows), BLOCK // max(1, rows.shape[1])))
 
 
 def _columns_of(x, dim):
@@ -56,41 +65,33 @@ def _columns_of(x, dim):
 
 
 @compiled
-def _rows(x, y, tops, sums, is_log):
-    for start in range(0, x.shape[0], _height(x)):
-        end = min(start + _height(x), x.shape[0])
-        _exponentials(x, start, end, y, start, tops, sums)
+def _exponentials(x, y, tops, sums, height):
+    is_whole = y.shape[0] == x.shape[0]
+    for start in range(0, x.shape[0], height):
+        end = start + height if start + height < x.shape[0] else x.shape[0]
+        shift = 0 if is_whole else start
         for i in range(start, end):
-            _finish(x, y, i, tops[i], sums[i], is_log)
-
-
-@part
-def _finish(x, y, i, top, total, is_log):
-    if is_log:
-        rest = x.dtype.type(np.log(total))
-        for j in range(x.shape[1]):
-            y[i, j] = x[i, j] - top - rest
-    else:
-        scale = x.dtype.type(1 / total)
-        for j in range(x.shape[1]):
-            y[i, j] *= scale
+            tops[i] = _largest(x, i)
+        for i in range(start, end):
+            _shifted(x, i, tops[i], y, i - shift)
+        for i in range(start, end):
+            sums[i] = _sum(y, i - shift)
 
 
 @compiled
-def _height(x):
-    """How many rows are gone through side by side: what one waits for, another one can use."""
-    return max(1, BLOCK // max(1, x.shape[1]))
+def _logarithms(x, y, tops, sums):
+    for i in range(x.shape[0]):
+        top, rest = tops[i], x.dtype.type(np.log(sums[i]))
+        for j in range(x.shape[1]):
+            y[i, j] = x[i, j] - top - rest
 
 
-@part
-def _exponentials(x, start, end, y, first, tops, sums):
-    """exp(x - top) of rows, from row ``first`` of y on; the tops, and the sums."""
-    for i in range(start, end):
-        tops[i] = _largest(x, i)
-    for i in range(start, end):
-        _shifted(x, i, tops[i], y, first + i - start)
-    for i in range(start, end):
-        sums[i] = _sum(y, first + i - start)
+@compiled
+def _shares(x, y, tops, sums):
+    for i in range(x.shape[0]):
+        scale = x.dtype.type(1 / sums[i])
+        for j in range(x.shape[1]):
+            y[i, j] *= scale
 
 
 @part
@@ -239,19 +240,16 @@ def cross_entropy(x, target, *, ignore_index):
         return NotImplemented
     rows = rows_along(x, 1)
     losses, scratch = empty((len(rows),), x.dtype), empty((_height(rows), x.shape[1]), x.dtype)
-    _losses(rows, classes, int(ignore_index), losses, scratch, *_found(rows))
+    _losses(rows, classes, int(ignore_index), losses, *_exponentials_of(rows, scratch))
     return losses.reshape(target.shape)
 
 
 @compiled
-def _losses(x, target, ignore, losses, scratch, tops, sums):
-    for start in range(0, x.shape[0], _height(x)):
-        end = min(start + _height(x), x.shape[0])
-        _exponentials(x, start, end, scratch, 0, tops, sums)
-        for i in range(start, end):
-            losses[i] = 0
-            if target[i] != ignore:
-                losses[i] = np.log(sums[i]) + (tops[i] - x[i, target[i]])
+def _losses(x, target, ignore, losses, tops, sums):
+    for i in range(x.shape[0]):
+        losses[i] = 0
+        if target[i] != ignore:
+            losses[i] = np.log(sums[i]) + (tops[i] - x[i, target[i]])
 
 
 def cross_entropy_input(g, x, target, *, ignore_index):
@@ -264,20 +262,18 @@ def cross_entropy_input(g, x, target, *, ignore_index):
         return NotImplemented
     rows = rows_along(x, 1)
     dx = empty(rows.shape, x.dtype)
-    _differences(ready(g).reshape(g.size), rows, dx, classes, int(ignore_index), *_found(rows))
+    _, sums = _exponentials_of(rows, dx)
+    _differences(ready(g).reshape(g.size), dx, classes, int(ignore_index), sums)
     return along_rows(dx, x.shape, 1)
 
 
 @compiled
-def _differences(g, x, dx, target, ignore, tops, sums):
-    for start in range(0, x.shape[0], _height(x)):
-        end = min(start + _height(x), x.shape[0])
-        _exponentials(x, start, end, dx, start, tops, sums)
-        for i in range(start, end):
-            scale = x.dtype.type(g[i] / sums[i])
-            if target[i] == ignore:
-                dx[i] = 0
-            else:
-                for j in range(x.shape[1]):
-                    dx[i, j] *= scale
-                dx[i, target[i]] -= g[i]
+def _differences(g, dx, target, ignore, sums):
+    for i in range(dx.shape[0]):
+        scale = dx.dtype.type(g[i] / sums[i])
+        if target[i] == ignore:
+            dx[i] = 0
+        else:
+            for j in range(dx.shape[1]):
+                dx[i, j] *= scale
+            dx[i, target[i]] -= g[i]
