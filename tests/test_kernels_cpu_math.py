@@ -1,11 +1,13 @@
-"""The functions of compiled loops against float64, or more digits: errors in units of last place."""
+"""The functions of compiled loops against more digits: errors in units of the last place."""
 
 import math
 
 import numpy as np
 import pytest
 
-numba = pytest.importorskip("numba")
+pytest.importorskip("numba")
+import numba
+
 from minidp.kernels.cpu import _math
 from minidp.kernels.cpu._jit import compiled
 
@@ -21,7 +23,7 @@ REFERENCES = {
     "log1pexp": (lambda x: np.logaddexp(x.astype(np.longdouble), 0), -80, 80),
     "erf": (np.vectorize(math.erf, otypes=[float]), -5, 5),
 }  # fmt: skip
-LIMITS = {"exp": 1.5, "expm1": 2, "sigmoid": 2.5, "tanh": 2.5, "log1pexp": 3, "erf": 1.5}
+LIMITS = {"exp": 1.5, "expm1": 2, "sigmoid": 2.5, "tanh": 2.5, "log1pexp": 3.5, "erf": 1.5}
 
 
 @compiled
