@@ -8,7 +8,8 @@ r = x - n log 2, which is at most log 2 / 2 in size,
     e^x = 2^n (1 + p),  p = r + r^2 / 2! + r^3 / 3! + ...
 
 and 1 + p is left undone as long as digits would be lost: tanh x = h / (h + 1) for
-h = (e^2x - 1) / 2. Errors are below 2.5 units in the last place, 3.5 for log1pexp (erf of float64 is C's).
+h = (e^2x - 1) / 2. Errors are below 2.5 units in the last place, 3.5 for log1pexp (erf of float64
+is C's).
 """
 
 import math

@@ -25,11 +25,13 @@ def attention(q, k, v, mask=None, *, scale, causal):
         return NotImplemented
     batch = q.shape[:-2]
     q, k, v = (_heads(x) for x in (q, k, v))
-    y, rest = empty((*q.shape[:2], v.shape[2]), q.dtype), empty(q.shape[:2], q.dtype)
+    y = empty((*batch, q.shape[1], v.shape[2]), q.dtype)
+    rest = empty((*batch, q.shape[1]), q.dtype)
     scaled, scores = _blocks(q, k)
     mask, which = _masks(mask, batch, q)
-    _forward(blas(), q, k, v, mask, which, q.dtype.type(scale), causal, y, rest, scaled, scores)
-    return y.reshape(*batch, *y.shape[1:]), rest.reshape(*batch, rest.shape[1])
+    _forward(blas(), q, k, v, mask, which, q.dtype.type(scale), causal, _heads(y),
+             rest.reshape(q.shape[:2]), scaled, scores)  # fmt: skip
+    return y, rest
 
 
 def attention_back(dy, q, k, v, y, rest, mask=None, *, scale, causal):
@@ -39,13 +41,13 @@ def attention_back(dy, q, k, v, y, rest, mask=None, *, scale, causal):
     batch, shapes = q.shape[:-2], (q.shape, k.shape, v.shape)
     dy, q, k, v, y = (_heads(x) for x in (dy, q, k, v, y))
     rest = ready(rest).reshape(q.shape[:2])
-    found = [empty(x.shape, x.dtype) for x in (q, k, v)]
+    found = tuple(empty(shape, q.dtype) for shape in shapes)
     scaled, scores = _blocks(q, k)
     slopes = empty(scores.shape, q.dtype)
     mask, which = _masks(mask, batch, q)
-    _backward(blas(), dy, q, k, v, y, rest, mask, which, q.dtype.type(scale), causal, *found,
-              scaled, scores, slopes)  # fmt: skip
-    return tuple(x.reshape(shape) for x, shape in zip(found, shapes, strict=True))
+    _backward(blas(), dy, q, k, v, y, rest, mask, which, q.dtype.type(scale), causal,
+              *map(_heads, found), scaled, scores, slopes)  # fmt: skip
+    return found
 
 
 def _fits(q, k, v, mask):

@@ -21,9 +21,9 @@ def group_norm(x, weight=None, bias=None, *, groups, eps, center):
     run = _group_norm if _places(x) > 1 else _row_norm
     scale, shift = (_per_channel(v, x, groups) for v in (weight, bias))
     rows = _groups(x, groups)
-    y, mean, r = empty(rows.shape, x.dtype), *(empty((len(x), groups), x.dtype) for _ in range(2))
-    run(rows, *scale, *shift, y, mean, r, eps, center)
-    return y.reshape(x.shape), mean, r
+    y, mean, r = empty(x.shape, x.dtype), *(empty((len(x), groups), x.dtype) for _ in range(2))
+    run(rows, *scale, *shift, y.reshape(rows.shape), mean, r, eps, center)
+    return y, mean, r
 
 
 def group_norm_back(dy, x, mean, r, weight=None, *, center):
@@ -32,11 +32,12 @@ def group_norm_back(dy, x, mean, r, weight=None, *, center):
         return NotImplemented
     groups, run = mean.shape[1], _group_norm_back if _places(x) > 1 else _row_norm_back
     rows, scale = _groups(x, groups), _per_channel(weight, x, groups)
-    dx = empty(rows.shape, x.dtype)
+    dx = empty(x.shape, x.dtype)
     total, part = (empty((2, *scale[0].shape), x.dtype) for _ in range(2))
-    run(_groups(dy, groups), rows, ready(mean), ready(r), *scale, dx, total, part, center)
+    run(_groups(dy, groups), rows, ready(mean), ready(r), *scale, dx.reshape(rows.shape), total,
+        part, center)  # fmt: skip
     dweight, dbias = total.reshape(2, x.shape[1])
-    return dx.reshape(x.shape), dweight, dbias
+    return dx, dweight, dbias
 
 
 def _places(x):

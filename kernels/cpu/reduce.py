@@ -24,9 +24,9 @@ def sum(x, *, dim, keepdim):
         return NotImplemented
     order, stages, shape, back = plan
     values = flat(x, order)
-    for stage in stages:
-        values = _summed(values.reshape(stage))
-    y = values.reshape(shape)
+    for stage in stages[:-1]:
+        values = _summed(values.reshape(stage), empty((stage[0] * stage[2],), x.dtype))
+    y = _summed(values.reshape(stages[-1]), empty(shape, x.dtype))
     return y.transpose(back) if back else y
 
 
@@ -67,14 +67,14 @@ def _stages(shape, order, axes):
     return stages
 
 
-def _summed(x):
-    """x (before, summed, behind) summed over its middle."""
+def _summed(x, y):
+    """Fill y with x (before, summed, behind) summed over its middle."""
     before, _, behind = x.shape
-    y = empty((before, behind), x.dtype)
     if behind == 1:
         _sum_last(x.reshape(x.shape[:2]), y.reshape(before))
     else:
-        _sum_middle(x, y, empty((behind,), DOUBLE), empty((behind,), x.dtype))
+        _sum_middle(x, y.reshape(before, behind), empty((behind,), DOUBLE),
+                    empty((behind,), x.dtype))  # fmt: skip
     return y
 
 

@@ -28,13 +28,13 @@ def log_softmax(x, *, dim):
 
 
 def _along(x, dim, is_log):
-    if not served(x) or not x.ndim:
-        return NotImplemented
+    if not served(x) or not x.size or not x.ndim:
+        return empty(x.shape, x.dtype) if served(x) and x.ndim else NotImplemented
     shape = _columns_of(x, dim)
     if shape is not None:
-        y, scratch = empty(shape, x.dtype), empty((2, shape[2]), x.dtype)
-        _columns(ready(x).reshape(shape), y, scratch, is_log)
-        return y.reshape(x.shape)
+        y, scratch = empty(x.shape, x.dtype), empty((2, shape[2]), x.dtype)
+        _columns(ready(x).reshape(shape), y.reshape(shape), scratch, is_log)
+        return y
     rows = rows_along(x, dim)
     y = empty(rows.shape, x.dtype)
     tops, sums = _exponentials_of(rows, y)
