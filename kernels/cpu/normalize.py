@@ -41,11 +41,13 @@ def group_norm_back(dy, x, mean, r, weight=None, *, center):
 
 
 def _places(x):
-    return math.prod(x.shape[2:])
+    return math.prod(x.shape[2:]) if x.ndim > 2 else 1
 
 
 def _groups(x, groups):
     """x (n, c, ...) as (rows and groups, channels of a group, places), without places if one."""
+    if x.ndim == 2 and groups == 1:
+        return ready(x)
     shape = len(x) * groups, x.shape[1] // groups, _places(x)
     return ready(x).reshape(shape if shape[2] > 1 else (shape[0], shape[1] * shape[2]))
 

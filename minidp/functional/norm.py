@@ -208,9 +208,11 @@ def _grouped(
         if each is not None and each.shape != shape:
             raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
                              f"{shape}, got {each.shape}")  # fmt: skip
+    if input.dtype != float16:
+        return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
     x, weight, bias = (_wide(each, input) for each in (input, weight, bias))
     y = ops.group_norm(x, weight, bias, groups=groups, eps=eps, center=center)[0]
-    return y.type(input.dtype)
+    return y.type(float16)
 
 
 def _rows(
