@@ -12,6 +12,7 @@ from minidp.kernels.cpu import (
     attention,
     batch_norm,
     conv,
+    cross_entropy,
     dropout,
     elementwise,
     embedding,
@@ -46,8 +47,9 @@ def close(got, want):
 
 
 def test_table_names_functions_of_its_modules():
-    modules = (activation, attention, batch_norm, conv, dropout, elementwise, embedding, gru, index,
-               lstm, machine, normalize, optim, order, pool, sums, resize, softmax)  # fmt: skip
+    modules = (activation, attention, batch_norm, conv, cross_entropy, dropout, elementwise,
+               embedding, gru, index, lstm, machine, normalize, optim, order, pool, sums, resize,
+               softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)
@@ -93,18 +95,18 @@ def test_cross_entropy(shape, dtype):
     log = reference_log_softmax(x, 1)
     dx = (np.exp(log) - onehot) * (g * kept)[:, None]
     for arrange in (np.ascontiguousarray, channels_last):
-        losses = softmax.cross_entropy(arrange(x), target, ignore_index=-100)
+        losses = cross_entropy.cross_entropy(arrange(x), target, ignore_index=-100)
         close(losses, -(log * onehot).sum(1) * kept)
-        close(softmax.cross_entropy_input(g, arrange(x), target, ignore_index=-100), dx)
+        close(cross_entropy.cross_entropy_input(g, arrange(x), target, ignore_index=-100), dx)
 
 
 def test_cross_entropy_names_a_class_that_does_not_exist():
     x = np.zeros((2, 3), np.float32)
     for bad in (3, -1):
         with pytest.raises(ValueError, match=rf"class {bad} at row 1 .* 0 to 2; .*ignore_index"):
-            softmax.cross_entropy(x, np.array([0, bad]), ignore_index=-100)
-    assert softmax.cross_entropy(x, np.array([0, 3]), ignore_index=3)[1] == 0
-    assert softmax.cross_entropy(x, np.zeros(2), ignore_index=3) is NotImplemented
+            cross_entropy.cross_entropy(x, np.array([0, bad]), ignore_index=-100)
+    assert cross_entropy.cross_entropy(x, np.array([0, 3]), ignore_index=3)[1] == 0
+    assert cross_entropy.cross_entropy(x, np.zeros(2), ignore_index=3) is NotImplemented
 
 
 # Rectifier and normalisation ------------------------------------------------------------------

@@ -10,6 +10,7 @@ KERNELS = {
     "attention": ("attention", "attention_back"),
     "batch_norm": ("batch_norm", "batch_norm_own", "batch_norm_own_back"),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
+    "cross_entropy": ("cross_entropy", "cross_entropy_input"),
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input", "erf"),
     "embedding": ("embedding", "embedding_weight"),
@@ -29,8 +30,5 @@ KERNELS = {
     ),
     "reduce": ("sum",),
     "resize": ("resample", "resample_input"),
-    "softmax": (
-        *("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
-        *("cross_entropy", "cross_entropy_input"),
-    ),
+    "softmax": ("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
 }

@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, the cross entropy, and what goes back: about 20 flops an element.
+"""Softmax, its logarithm, and what goes back: about 20 flops an element.
 
 Rows are shifted by their maximum, and sums are accumulated in float64. An axis that is not the
 last in memory is gone through with its neighbours side by side, or brought last by a copy.
@@ -37,20 +37,20 @@ def _along(x, dim, is_log):
         return y
     rows = rows_along(x, dim)
     y = empty(rows.shape, x.dtype)
-    tops, sums = _exponentials_of(rows, y)
+    tops, sums = exponentials_of(rows, y)
     (_logarithms if is_log else _shares)(rows, y, tops, sums)
     return along_rows(y, x.shape, dim)
 
 
-def _exponentials_of(rows, y):
+def exponentials_of(rows, y):
     """(the largest of each row, the sums of exp(row - largest)); these go to y, where there are
     fewer rows than that only for a while."""
     tops, sums = empty((len(rows),), rows.dtype), empty((len(rows),), DOUBLE)
-    _exponentials(rows, y, tops, sums, _height(rows))
+    _exponentials(rows, y, tops, sums, height(rows))
     return tops, sums
 
 
-def _height(rows):
+def height(rows):
     """How many rows are gone through side by side: what one waits for, another one can use."""
     return max(1, min(len(rows), BLOCK // max(1, rows.shape[1])))
 
@@ -65,10 +65,10 @@ def _columns_of(x, dim):
 
 
 @compiled
-def _exponentials(x, y, tops, sums, height):
+def _exponentials(x, y, tops, sums, count):
     is_whole = y.shape[0] == x.shape[0]
-    for start in range(0, x.shape[0], height):
-        end = start + height if start + height < x.shape[0] else x.shape[0]
+    for start in range(0, x.shape[0], count):
+        end = start + count if start + count < x.shape[0] else x.shape[0]
         shift = 0 if is_whole else start
         for i in range(start, end):
             tops[i] = _largest(x, i)
@@ -203,77 +203,3 @@ def _columns_back(g, y, dx, total, is_log):
             else:
                 for j in range(y.shape[2]):
                     dx[i, k, j] = y[i, k, j] * (g[i, k, j] - total[j])
-
-
-def _classes(x, target, ignore_index):
-    """target as int64, flat; None if the arrays do not fit; ValueError for a wrong class."""
-    fits = served(x) and x.ndim > 1 and target.dtype.kind in "iu"
-    if not fits or target.shape != x.shape[:1] + x.shape[2:]:
-        return None
-    target = ready(target.astype(np.int64, copy=False)).reshape(target.size)
-    bad = _first_bad(target, x.shape[1], int(ignore_index))
-    if bad >= 0:
-        raise ValueError(
-            f"cross_entropy(x {x.shape}, target): class {target[bad]} at row {bad} is outside the "
-            f"{x.shape[1]} classes, 0 to {x.shape[1] - 1}; labels to be skipped are marked "
-            f"ignore_index={ignore_index}"
-        )
-    return target
-
-
-@compiled
-def _first_bad(target, classes, ignore):
-    for i in range(target.shape[0]):
-        if target[i] != ignore and not 0 <= target[i] < classes:
-            return i
-    return -1
-
-
-def cross_entropy(x, target, *, ignore_index):
-    """losses = log(sum of exp(x)) - x[target], 0 where target == ignore_index.
-
-    Shapes: x (n, c, ...), target (n, ...) of integers, losses (n, ...). Raises ValueError for a
-    target outside 0 to c - 1 that is not `ignore_index`.
-    """
-    classes = _classes(x, target, ignore_index)
-    if classes is None:
-        return NotImplemented
-    rows = rows_along(x, 1)
-    losses, scratch = empty((len(rows),), x.dtype), empty((_height(rows), x.shape[1]), x.dtype)
-    _losses(rows, classes, int(ignore_index), losses, *_exponentials_of(rows, scratch))
-    return losses.reshape(target.shape)
-
-
-@compiled
-def _losses(x, target, ignore, losses, tops, sums):
-    for i in range(x.shape[0]):
-        losses[i] = 0
-        if target[i] != ignore:
-            losses[i] = np.log(sums[i]) + (tops[i] - x[i, target[i]])
-
-
-def cross_entropy_input(g, x, target, *, ignore_index):
-    """dx = g * (softmax(x) - onehot(target)) along axis 1, 0 where target == ignore_index.
-
-    Shapes: g and target (n, ...), x and dx (n, c, ...).
-    """
-    classes = _classes(x, target, ignore_index) if served(g, x) else None
-    if classes is None or g.shape != target.shape:
-        return NotImplemented
-    rows = rows_along(x, 1)
-    dx = empty(rows.shape, x.dtype)
-    _, sums = _exponentials_of(rows, dx)
-    _differences(ready(g).reshape(g.size), dx, classes, int(ignore_index), sums)
-    return along_rows(dx, x.shape, 1)
-
-
-@compiled
-def _differences(g, dx, target, ignore, sums):
-    for i in range(dx.shape[0]):
-        scale = dx.dtype.type(g[i] / sums[i])
-        if target[i] == ignore:
-            dx[i] = 0
-        else:
-            for j in range(dx.shape[1]):
-                dx[i, j] *= scale
-            dx[i, target[i]] -= g[i]
