@@ -165,8 +165,9 @@ def test_files_stay_short():
     assert not {name: n for name, n in long.items() if n > 300}
 
 
-# What the parts may have. That of optim is over the 800 that were planned for it.
-BUDGETS = {"ops": 2000, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 1100}
+# What the parts may have. Those of ops and optim are over the 2000 and 800 that were planned: ops
+# that compute all cotangents at once have a body, and a rule that can be differentiated again.
+BUDGETS = {"ops": 2250, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 1100}
 
 
 @pytest.mark.parametrize("part", BUDGETS)

@@ -27,6 +27,11 @@ def part(function):
     return compiled(function, no_cpython_wrapper=True)
 
 
+def summing(function):
+    """A part whose sums may be taken in several lanes at once; how depends on lengths alone."""
+    return compiled(function, no_cpython_wrapper=True, fastmath={"reassoc", "nsz"})
+
+
 def copy(source, target):
     """Fill the vector `target` from the start of `source`, both contiguous.
 

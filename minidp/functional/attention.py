@@ -15,10 +15,11 @@ from minidp.functional.dropout import dropout
 from minidp.functional.linear import linear
 from minidp.functions.join import cat
 from minidp.mode import mode
-from minidp.ops.attention import thirds
+from minidp.ops.attention import attention, thirds
 from minidp.ops.comparison import where
 from minidp.ops.layout import triangle
 from minidp.tensor import Tensor
+from minidp.types import float32, float64
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -44,16 +45,34 @@ def scaled_dot_product_attention(
         given = ", ".join(map(str, shapes))
         raise ShapeError(f"scaled_dot_product_attention({given}): expected query (..., l, e), key "
                          "(..., s, e), value (..., s, v)")  # fmt: skip
-    if is_causal:
-        if attn_mask is not None:
-            raise ValueError("scaled_dot_product_attention: Explicit attn_mask should not be set "
-                             "when is_causal=True")  # fmt: skip
-        square = ones(shapes[0][-2], shapes[1][-2], dtype=bool, device=query.device)
-        attn_mask = triangle(square, offset=0, upper=False)
+    if is_causal and attn_mask is not None:
+        raise ValueError("scaled_dot_product_attention: Explicit attn_mask should not be set "
+                         "when is_causal=True")  # fmt: skip
     if enable_gqa:
         key, value = _shared(key, query), _shared(value, query)
+    if _whole(query, key, value, attn_mask, dropout_p):
+        scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
+        if attn_mask is not None and attn_mask.dtype == bool:
+            attn_mask = where(attn_mask, 0.0, -math.inf).type(query.dtype)
+        return attention(query, key, value, attn_mask, scale=float(scale), causal=is_causal)[0]
+    if is_causal:
+        square = ones(shapes[0][-2], shapes[1][-2], dtype=bool, device=query.device)
+        attn_mask = triangle(square, offset=0, upper=False)
     weights = attention_weights(query, key, attn_mask, scale)
     return dropout(weights, dropout_p, batch_dim=0 if weights.ndim > 2 else None) @ value
+
+
+def _whole(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
+    """Whether the weights are not needed between the two products: then one op does all."""
+    alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and q.dtype == k.dtype == v.dtype
+    if dropout_p or not alike or q.dtype not in (float32, float64):
+        return False
+    if mask is None:
+        return True
+    whole = (*q.shape[:-1], k.shape[-2])
+    pairs = zip(mask.shape[::-1], whole[::-1], strict=False)
+    fits = 2 <= mask.ndim <= q.ndim and all(a in (1, b) for a, b in pairs)
+    return fits and not mask.requires_grad and mask.dtype in (bool, q.dtype)
 
 
 def attention_weights(

@@ -183,7 +183,7 @@ class LayerNorm(Scaled):
     """The last axes, of ``normalized_shape``, normalised together: ``functional.layer_norm``.
 
     >>> nn.LayerNorm(3)(dp.tensor([[1.0, 1.0, 1.0]]))
-    tensor([[0., 0., 0.]], grad_fn=<add>)
+    tensor([[0., 0., 0.]], grad_fn=<group_norm>)
     """
 
     shows = "{normalized_shape}, eps={eps}, elementwise_affine={elementwise_affine}, bias={bias}"

@@ -73,8 +73,10 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     if mode.denominator is not None:
         share: Tensor = values.sum() / mode.denominator(weight)
         return share
-    both: Tensor = sum_each(values, weight)
-    result: Tensor = quotient(_everywhere(both, "weighted mean"))
+    if mode.replica is None:
+        mean: Tensor = values.sum() / (weight.sum() if isinstance(weight, Tensor) else weight)
+        return mean
+    result: Tensor = quotient(_everywhere(sum_each(values, weight), "weighted mean"))
     return result
 
 
