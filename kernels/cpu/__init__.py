@@ -2,7 +2,7 @@
 
 `KERNELS` says which module serves which ops; a module is imported with its first kernel. Every
 kernel has its op's name and signature without `xp`; it returns NotImplemented for what it does not
-serve. `fused` is no op's: it computes the formulas of captured steps.
+serve. `fused` and `native` are no op's: they run captured steps.
 """
 
 KERNELS = {
@@ -11,6 +11,7 @@ KERNELS = {
     "elementwise": ("relu", "relu_input"),
     "embedding": ("embedding_weight",),
     "machine": ("fused",),
+    "native": ("native",),
     "normalize": ("batch_norm", "standardize", "standardize_input"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "pool": (

@@ -8,16 +8,13 @@ The `size` and `dtype` of all, and the `order` of their axes in memory (the empt
 `compiled` is left to the kernel.
 """
 
-import ctypes
-from functools import cache
-
 import numba
 import numpy as np
 
 from . import _interpreter as machine
+from ._notes import fields_known, inner_loop
 
 L1, LEAST, MOST = 24 * 2**10, 256, 1024  # bytes of registers that stay near; elements of a block
-HEAD = object.__basicsize__  # where the fields of a ufunc object begin
 
 
 def fused(*arrays, formula):
@@ -106,7 +103,7 @@ class Program:
         if leaf in machine.LEAVES:
             self.code.append((leaf, row, *given))
         else:
-            function = inner_loop(leaf, self.formula.dtype.char, len(given))
+            function = ufunc_loop(leaf, self.formula.dtype.char, len(given))
             if function not in self.functions:
                 self.functions.append(function)
             place = self.functions.index(function)
@@ -207,38 +204,9 @@ def fitted(array, dtype, shape, formula):
     return made
 
 
-# NumPy's inner loops: the C functions that its ufuncs call on memory
-
-
-class Fields(ctypes.Structure):
-    """The head of PyUFuncObject, from NumPy's ufuncobject.h, behind what all objects have."""
-
-    _fields_ = [("nin", ctypes.c_int), ("nout", ctypes.c_int), ("nargs", ctypes.c_int),
-                ("identity", ctypes.c_int), ("functions", ctypes.POINTER(ctypes.c_void_p)),
-                ("data", ctypes.POINTER(ctypes.c_void_p)), ("ntypes", ctypes.c_int),
-                ("reserved", ctypes.c_int), ("name", ctypes.c_char_p),
-                ("types", ctypes.POINTER(ctypes.c_char))]  # fmt: skip
-
-
-def inner_loop(name, char, count):
-    """The addresses of NumPy's loop for `count` arguments of a float type, and of its data."""
+def ufunc_loop(name, char, count):
+    """The loop of the ufunc of that name for `count` arguments of a float type."""
     ufunc = getattr(np, name, None)
-    kinds = f"{char * count}->{char}"
-    if not isinstance(ufunc, np.ufunc) or kinds not in ufunc.types:
+    if not isinstance(ufunc, np.ufunc) or (ufunc.nin, ufunc.nout) != (count, 1):
         raise LookupError(name)
-    fields, place = Fields.from_address(id(ufunc) + HEAD), ufunc.types.index(kinds)
-    same = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
-    if same != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes) or not fields.functions[place]:
-        raise LookupError(name)
-    return fields.functions[place], fields.data[place] or 0
-
-
-@cache
-def fields_known():
-    """Whether arrays and ufuncs of this Python and NumPy lie in memory as their headers say."""
-    array = np.arange(3.0)[1:]
-    data = ctypes.c_void_p.from_address(id(array) + machine.DATA).value
-    fields = Fields.from_address(id(np.tanh) + HEAD)
-    kinds = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
-    known = kinds == (np.tanh.nin, np.tanh.nout, np.tanh.nargs, np.tanh.ntypes)
-    return known and data == array.__array_interface__["data"][0]
+    return inner_loop(ufunc, char * (count + 1))
