@@ -25,12 +25,13 @@ WORDS, POINTER = I64.as_pointer(), I8.as_pointer()
 CALL = ir.FunctionType(I32, [WORDS])
 LOOP = ir.FunctionType(ir.VoidType(), [WORDS, WORDS, WORDS, I64])
 OPERANDS, AXES = 8, 64  # at most
-HEADER = ("count", "entries", "externals", "objects", "bases", "fixups", "patches", "begin",
-          "rounds", "round")  # fmt: skip
+HEADER = ("count", "entries", "outside", "which", "width", "objects", "bases", "fixups", "patches",
+          "begin", "rounds", "round")  # fmt: skip
 """Of a table: how many entries (a function and its frame each), and where they are; how many
-arrays come from outside, where the addresses of their array objects are, where those of their
-data go; how many words of frames depend on these, and (word, array, offset) of each; the entry to
-begin at; how many rounds to run, each with the next row of array objects; the round it is in."""
+arrays from outside it needs, where their numbers are, and how many there are in all; where the
+addresses of all array objects are, where those of their data go; how many words of frames depend
+on these, and (word, array, offset) of each; the entry to begin at; how many rounds to run, each
+with the next row of array objects; the round it is in."""
 
 
 class Code:
@@ -210,11 +211,12 @@ def _driver():
     entries, bases = code.words(field["entries"]), code.words(field["bases"])
     with code.each(field["rounds"]) as turn:
         code.store(turn, header, HEADER.index("round"))
-        row = builder.mul(turn, field["externals"])
+        row = builder.mul(turn, field["width"])
         objects = code.at(code.words(field["objects"]), row)
-        with code.each(field["externals"]) as i:
-            array = builder.add(code.load(objects, i), I64(DATA))
-            code.store(code.load(code.words(array), 0), bases, i)
+        with code.each(field["outside"]) as i:
+            number = code.load(code.words(field["which"]), i)
+            array = builder.add(code.load(objects, number), I64(DATA))
+            code.store(code.load(code.words(array), 0), bases, number)
         patches = code.words(field["patches"])
         with code.each(field["fixups"]) as i:
             slot, array, offset = (

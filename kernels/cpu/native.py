@@ -11,15 +11,13 @@ import numba
 import numpy as np
 
 from . import _native
+from ._native import drive
 from ._arena import placed
 from ._notes import FRAME, CannotNoteError, Notes, Private, extent, fields_known, low, noting
 from ._notes import origin_of, start
 from ._traced import Traced, made, names, origin, plain
 
-__all__ = ["Bound", "CannotNoteError", "Plan", "extent", "low", "note", "origin", "origin_of", "placed",
-           "plain", "start", "usable", "verified"]  # fmt: skip
 POISON = 0xA5
-DEBUG = 0
 
 
 def usable():
@@ -55,8 +53,8 @@ def note(function, inputs):
 class Plan:
     """The frames of notes, and where in them addresses go.
 
-    `place(origin)` gives the number of the memory that an origin is; memory -1 is the frames
-    themselves. `groups` cut the notes into tables that are run one at a time.
+    `place(origin)` gives the number of the memory that an origin is, and where in that it begins;
+    memory -1 is the frames themselves.
     """
 
     def __init__(self, notes, place):
@@ -65,25 +63,26 @@ class Plan:
             base = len(self.words)
             self.entries.append((each.code, base))
             for word, origin, offset in each.slots:
-                self.slots.append((base + word, *self._memory(origin, base, offset, place)))
+                number, behind = self._memory(origin, base, place)
+                self.slots.append((base + word, number, offset + behind))
             self.words += each.words
         self.words = np.array(self.words, np.int64)
         table = np.array(self.slots, np.int64).reshape(-1, 3)
         self.at, self.memory, self.offset = table.T.copy()
 
-    def _memory(self, origin, base, offset, place):
+    def _memory(self, origin, base, place):
         if origin is FRAME:
-            return -1, 8 * base + offset
+            return -1, 8 * base
         if isinstance(origin, Private):
             if origin not in self.private:
                 self.private.append(origin)
-            return -2 - self.private.index(origin), offset
-        return place(origin), offset
+            return -2 - self.private.index(origin), 0
+        return place(origin)
 
 
 class Bound:
     """The frames of a plan on memory: `addresses` of it by number, those below `outside` being
-    arrays from outside whose objects are named anew for each run in `objects`."""
+    arrays from outside whose objects are named anew for each run in `objects`. Groups of entries are tables that are run one at a time."""
 
     def __init__(self, plan, addresses, outside, groups):
         self.plan, self.words = plan, plan.words.copy()
@@ -98,7 +97,7 @@ class Bound:
         entries = np.array(plan.entries, np.int64).reshape(-1, 2)
         self.entries = entries * [1, 8] + [0, start(self.words)]
         self.headers = [self._header(*group, outside) for group in groups]
-        self.addresses = [start(header) for header, _ in self.headers]
+        self.addresses = [start(header) for header, *_ in self.headers]
 
     def _header(self, first, last, outside):
         """The header of the table of entries first..last."""
@@ -108,13 +107,15 @@ class Bound:
             start(self.words) + 8 * self.plan.at[inside], self.plan.memory[inside],
             self.plan.offset[inside],
         ], axis=1).astype(np.int64)  # fmt: skip
+        which = np.unique(self.plan.memory[inside])
         fields = {
             "count": last - first, "entries": start(self.entries) + 16 * first,
-            "externals": outside, "objects": start(self.objects), "bases": start(self.bases),
+            "outside": len(which), "which": start(which), "width": outside,
+            "objects": start(self.objects), "bases": start(self.bases),
             "fixups": len(fixups), "patches": start(fixups), "begin": 0, "rounds": 1, "round": 0,
         }  # fmt: skip
         header = np.array([fields[name] for name in _native.HEADER], np.int64)
-        return header, fixups
+        return header, fixups, which
 
     def run(self, group=0, begin=0):
         """Run a table from an entry on; the number of the entry that failed, or -1."""
@@ -124,6 +125,23 @@ class Bound:
             return _native.drive()(start(header))
         finally:
             header[_native.HEADER.index("begin")] = 0
+
+
+Array = np.ndarray
+
+
+def as_traced(y):
+    """An array that a line gave, as a traced one."""
+    return y if isinstance(y, Traced) else y.view(Traced)
+
+
+def array_at(address, like):
+    """An array of the shape, dtype and strides of another, at an address."""
+    if not like.size:
+        return np.empty(like.shape, like.dtype)
+    first = low(like)
+    memory = np.frombuffer(_bytes_at(address + first - start(like), extent(like)), np.uint8)
+    return np.ndarray(like.shape, like.dtype, memory, start(like) - first, like.strides)
 
 
 def aligned(content):
@@ -231,14 +249,13 @@ class Trial:
                     held[...] = POISON
                 numbers[key] = len(addresses)
                 addresses.append(low(origin) if held is None else start(held))
-            return numbers[key]
+            return numbers[key], 0
 
         plan = Plan(notes.taken, place)
         for y in results:
             place(origin_of(y))
         if Bound(plan, addresses, 0, [(0, len(plan.entries))]).run() != -1:
             return None
-        print(expected, [self._placed(y, made) for y in results]) if DEBUG else 0
         return _equal(expected, [self._placed(y, made) for y in results])
 
     def _placed(self, y, made):

@@ -1,0 +1,198 @@
+"""A captured step bound to memory: native stretches, with Python between them.
+
+What a step gives away, results and gradients, lies in memory that whoever gets it may keep: a run
+takes other memory where somebody still does. All else lies in one piece, planned by lifetimes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from minidp.calling import callable_of
+from minidp.line import Line, Value
+from minidp.noted import whereabouts, words_of
+from minidp.placing import Output, Placing, Stretch
+from minidp.tensor import wrap
+from minidp.types import Array, DType, Shape
+
+KEPT = 3
+"""How many pieces of memory are kept for an output, one of which is used at a time."""
+
+
+class Binding:
+    """What all bound copies of a step share; ``take`` gives a copy that nobody runs."""
+
+    def __init__(self, placing: Placing) -> None:
+        self.placing, self.native = placing, placing.native
+        self.stretches = placing.stretches()
+        spans = [(first, last, self.native.extent(origin))
+                 for first, last, origin in placing.spans.values()]  # fmt: skip
+        self.offsets, self.size = self.native.placed(spans)
+        self._inside = {key: number for number, key in enumerate(placing.spans)}
+        self._fixed: dict[int, tuple[int, Array]] = {}
+        self.plan = self.native.Plan(placing.notes, self._place)
+        self.free: list[Copy] = []
+
+    def _place(self, origin: Array) -> tuple[int, int]:
+        """The number of an origin's memory, and how far behind its first element it begins."""
+        key, outside = id(origin), self.placing.numbers
+        if key in outside:
+            return outside[key], self.native.low(origin) - self.native.start(origin)
+        if key in self._inside:
+            return len(outside) + self._inside[key], 0
+        known = len(outside) + len(self._inside)
+        number, _ = self._fixed.setdefault(key, (known + len(self._fixed), origin))
+        return number, 0
+
+    def addresses(self, memory: Array) -> list[int]:
+        """Of all memory by its number, with ``memory`` for what is planned."""
+        base = self.native.start(memory)
+        fixed = [self.native.low(origin) for _, origin in self._fixed.values()]
+        outside = [0] * len(self.placing.numbers)
+        return [*outside, *[base + offset for offset in self.offsets], *fixed]
+
+    def take(self) -> Copy:
+        """A copy that nobody runs."""
+        return self.free.pop() if self.free else Copy(self)
+
+    def where(self, value: Value, copy: Copy) -> Array:
+        """A value as an array on the memory of a copy that has run."""
+        array = self.placing.recording.arrays[value]
+        origin = self.native.origin_of(array)
+        number, behind = self._place(origin)
+        outside = number < len(self.placing.numbers)
+        base = copy.bound.bases[number] + behind if outside else copy.addresses[number]
+        offset = self.native.start(array) - self.native.low(origin)
+        return self.native.array_at(int(base) + offset, array)
+
+    def again(self, copy: Copy, place: int, failed: int) -> None:
+        """A note of a stretch has stopped: run its line in Python, which may raise, and go on."""
+        stretch = self.stretches[place]
+        while failed >= 0:
+            line, following = self.placing.line_of(stretch, failed)
+            try:
+                self._run(line, copy)
+            except Exception as error:
+                self._set_gradients(stretch, line, copy)
+                error.add_note(whereabouts(line))
+                raise
+            failed = copy.bound.run(place, following)
+
+    def _run(self, line: Line, copy: Copy) -> None:
+        function, live = callable_of(line)
+        given = [self._given(each, copy) for each in line.inputs]
+        y = function(*given, **{name: self._given(each, copy) for name, each in live.items()})
+        results = y if len(line.outputs) > 1 or isinstance(y, tuple) else (y,)
+        for value, array in zip(line.outputs, results, strict=True):
+            self.where(value, copy)[...] = array
+
+    def _given(self, each: Any, copy: Copy) -> Any:
+        if isinstance(each, Value):
+            return self.where(each, copy)
+        if hasattr(each, "next_key"):
+            return copy.drawn[each.number]
+        return tuple(self._given(e, copy) for e in each) if isinstance(each, tuple) else each
+
+    def _set_gradients(self, stretch: Stretch, line: Line, copy: Copy) -> None:
+        """What an eager step would have set before this line."""
+        lines = self.placing.recording.graph.lines
+        for each in stretch.gradients:
+            if lines.index(each) < lines.index(line) and each.node is not None:
+                value = each.inputs[0]
+                array = None if value is None else np.copy(self.where(value, copy))
+                each.node.grad = None if array is None else wrap(array)
+
+
+class Copy:
+    """A step on memory of its own, which one thread runs at a time."""
+
+    def __init__(self, binding: Binding) -> None:
+        native, placing = binding.native, binding.placing
+        self.memory = native.aligned(binding.size)
+        self.addresses = binding.addresses(self.memory)
+        groups = [(stretch.first, stretch.last) for stretch in binding.stretches]
+        self.bound = native.Bound(binding.plan, self.addresses, len(placing.numbers), groups)
+        self.names, self.at = self.bound.names, self.bound.addresses
+        self.cells = [np.zeros(4, np.uint64) for _ in placing.recording.cells]
+        self.drawn: list[Any] = [None] * len(self.cells)
+        for cell, origin in zip(self.cells, placing.recording.cells, strict=True):
+            self.names[placing.numbers[id(origin)]] = id(cell)
+        self.arrays: list[Array] = []
+        self.outputs: list[Given] = []
+        for output in placing.outputs:
+            self._add(output, binding)
+        self.renew()
+
+    def _add(self, output: Output, binding: Binding) -> None:
+        native, first = binding.native, len(self.arrays)
+        layouts = []
+        for value in output.values:
+            array = binding.placing.recording.arrays[value]
+            offset = native.start(array) - native.low(output.origin)
+            layouts.append((array.shape, array.dtype, offset, array.strides))
+        number = binding.placing.numbers[id(output.origin)]
+        self.outputs.append(Given(native.extent(output.origin), layouts, number, first))
+        self.arrays += [None] * len(layouts)
+
+    def renew(self) -> None:
+        """Let what is given away lie in memory that nobody else has."""
+        for output in self.outputs:
+            held = output.held
+            if held is None or sum(map(getrefcount, held)) != output.free:
+                output.change(self)
+
+    def key(self, number: int, key: Any) -> None:
+        """Set a random key."""
+        self.drawn[number] = key
+        self.cells[number][:] = words_of(key)
+
+    def nbytes(self) -> int:
+        """What it takes for memory that is planned."""
+        return int(self.memory.nbytes)
+
+
+class Given:
+    """An output's memory, and other memory for it while somebody keeps that."""
+
+    def __init__(
+        self, size: int, layouts: Sequence[tuple[Shape, DType, int, tuple[int, ...]]],
+        number: int, first: int,
+    ) -> None:  # fmt: skip
+        self.size, self.layouts, self.number, self.first = size, layouts, number, first
+        self.pool: list[list[Array]] = []
+        self.held: list[Array] | None = None
+        self.free = 0
+
+    def change(self, copy: Copy) -> None:
+        """Take memory that nobody has; ``held`` are the arrays on it."""
+        places = slice(self.first, self.first + len(self.layouts))
+        self.held = None
+        copy.arrays[places] = [None] * len(self.layouts)
+        unused = [held for held in self.pool if self._count(held) == self._least(held)]
+        held = unused[0] if unused else self._made()
+        self.pool = [each for each in self.pool if each is not held][1 - KEPT :] + [held]
+        self.held, copy.arrays[places] = held, held[-len(self.layouts) :]
+        self.free = sum(map(getrefcount, held))
+        copy.names[self.number] = id(held[0])
+
+    def _count(self, held: list[Array]) -> int:
+        return sum(map(getrefcount, held))
+
+    def _least(self, held: list[Array]) -> int:
+        """What getrefcount gives where the list alone has the arrays: the owner is the base of
+        the others."""
+        return 2 * len(held) + (len(held) - 1)
+
+    def _made(self) -> list[Array]:
+        if len(self.layouts) == 1:
+            shape, dtype, offset, strides = self.layouts[0]
+            whole = np.empty(shape, dtype)
+            if whole.strides == strides and whole.nbytes == self.size and not offset:
+                return [whole]
+        owner = np.empty(self.size, np.uint8)
+        return [owner, *[np.ndarray(shape, dtype, owner, offset, strides)
+                         for shape, dtype, offset, strides in self.layouts]]  # fmt: skip
