@@ -121,11 +121,11 @@ class Copy:
         self.drawn: list[Any] = [None] * len(self.cells)
         for cell, origin in zip(self.cells, placing.recording.cells, strict=True):
             self.names[placing.numbers[id(origin)]] = id(cell)
-        self.arrays: list[Array] = []
+        self.free, self.arrays = binding.free, list[Array]()
         self.outputs: list[Given] = []
         for output in placing.outputs:
             self._add(output, binding)
-        self.renew()
+        self.nothing = list(self.arrays)
 
     def _add(self, output: Output, binding: Binding) -> None:
         native, first = binding.native, len(self.arrays)
@@ -140,10 +140,20 @@ class Copy:
 
     def renew(self) -> None:
         """Let what is given away lie in memory that nobody else has."""
+        arrays, names = self.arrays, self.names
         for output in self.outputs:
-            held = output.held
-            if held is None or sum(map(getrefcount, held)) != output.free:
-                output.change(self)
+            for held in output.pool:
+                if sum(map(getrefcount, held)) == output.unused:
+                    break
+            else:
+                held = output.made()
+            arrays[output.places] = held if output.whole else held[1:]
+            names[output.number] = id(held[0])
+
+    def leave(self) -> None:
+        """The run is over: forget what was given away."""
+        self.arrays[:] = self.nothing
+        self.free.append(self)
 
     def key(self, number: int, key: Any) -> None:
         """Set a random key."""
@@ -156,43 +166,34 @@ class Copy:
 
 
 class Given:
-    """An output's memory, and other memory for it while somebody keeps that."""
+    """An output's memory, and other memory for it while somebody keeps that.
+
+    A piece of memory is a list: of the array itself, or of the owner of the memory and the arrays
+    that are views of it. It is unused while nothing but its list, and the views, refer to these.
+    """
 
     def __init__(
         self, size: int, layouts: Sequence[tuple[Shape, DType, int, tuple[int, ...]]],
         number: int, first: int,
     ) -> None:  # fmt: skip
-        self.size, self.layouts, self.number, self.first = size, layouts, number, first
+        self.size, self.layouts, self.number = size, layouts, number
+        self.places = slice(first, first + len(layouts))
         self.pool: list[list[Array]] = []
-        self.held: list[Array] | None = None
-        self.free = 0
+        whole = np.empty(layouts[0][0], layouts[0][1])
+        self.whole = len(layouts) == 1 and (whole.nbytes, whole.strides, 0) == (
+            size, layouts[0][3], layouts[0][2]
+        )  # fmt: skip
+        self.unused = sum(map(getrefcount, self.made()))
 
-    def change(self, copy: Copy) -> None:
-        """Take memory that nobody has; ``held`` are the arrays on it."""
-        places = slice(self.first, self.first + len(self.layouts))
-        self.held = None
-        copy.arrays[places] = [None] * len(self.layouts)
-        unused = [held for held in self.pool if self._count(held) == self._least(held)]
-        held = unused[0] if unused else self._made()
-        self.pool = [each for each in self.pool if each is not held][1 - KEPT :] + [held]
-        self.held, copy.arrays[places] = held, held[-len(self.layouts) :]
-        self.free = sum(map(getrefcount, held))
-        copy.names[self.number] = id(held[0])
-
-    def _count(self, held: list[Array]) -> int:
-        return sum(map(getrefcount, held))
-
-    def _least(self, held: list[Array]) -> int:
-        """What getrefcount gives where the list alone has the arrays: the owner is the base of
-        the others."""
-        return 2 * len(held) + (len(held) - 1)
-
-    def _made(self) -> list[Array]:
-        if len(self.layouts) == 1:
-            shape, dtype, offset, strides = self.layouts[0]
-            whole = np.empty(shape, dtype)
-            if whole.strides == strides and whole.nbytes == self.size and not offset:
-                return [whole]
-        owner = np.empty(self.size, np.uint8)
-        return [owner, *[np.ndarray(shape, dtype, owner, offset, strides)
-                         for shape, dtype, offset, strides in self.layouts]]  # fmt: skip
+    def made(self) -> list[Array]:
+        """New memory, which takes the place of the oldest if there is enough."""
+        if self.whole:
+            shape, dtype, *_ = self.layouts[0]
+            held = [np.empty(shape, dtype)]
+        else:
+            owner = np.empty(self.size, np.uint8)
+            held = [owner, *[np.ndarray(shape, dtype, owner, offset, strides)
+                             for shape, dtype, offset, strides in self.layouts]]  # fmt: skip
+            del owner
+        self.pool = [*self.pool[1 - KEPT :], held]
+        return held

@@ -9,7 +9,7 @@ import numpy as np
 
 from minidp.bound import Binding
 from minidp.graph import Graph
-from minidp.line import ARGUMENT, Line, Value
+from minidp.line import ARGUMENT, COMPUTED, Line, Value
 from minidp.noted import keys_of
 from minidp.placing import Stretch
 from minidp.source import Source
@@ -26,7 +26,8 @@ class BoundSource(Source):
             value for output in self.placing.outputs for value in output.values)}  # fmt: skip
         self.names |= {"binding": binding, "fitted": fitted, "ndarray": np.ndarray}
         self.names["run"] = binding.native.drive()
-        self.python = {y for line in self.placing.python for y in line.outputs}
+        self.named: dict[int, str] = {}
+        """By the origins that they stand for, the names of what Python has computed."""
         used = (origin for note in self.placing.notes for _, origin, _ in note.slots)
         self.used = {id(origin) for origin in used}
 
@@ -49,7 +50,7 @@ class BoundSource(Source):
         self.draw("        ", len(graph.keys))
         self.write(f"        return {self.results()}")
         self.write("    finally:")
-        self.write("        binding.free.append(c)")
+        self.write("        c.leave()")
         self._let_go()
         return self
 
@@ -66,22 +67,26 @@ class BoundSource(Source):
     def _name_outside(self, value: Value) -> None:
         """Tell the stretches where an array from outside is."""
         array = self.placing.recording.arrays.get(value)
-        if array is None or id(self.placing.origin(value)) not in self.used:
+        key = id(array) if array is None else id(self.placing.origin(value))
+        if key not in self.used or key not in self.placing.numbers:
             return
-        name, number = self.name(value), self.placing.numbers[id(self.placing.origin(value))]
+        name, number = self.name(value), self.placing.numbers[key]
         if value.kind != ARGUMENT:
             layout = self.known("l", (array.shape, array.strides, array.dtype))
             unlike = (f"{name}.strides != {layout}[1] or {name}.shape != {layout}[0] "
                       f"or {name}.dtype is not {layout}[2]")  # fmt: skip
             self.write(f"        if {unlike}: {name} = fitted({name}, *{layout})")
+        if value.kind == COMPUTED:
+            self.named[key] = name
         self.write(f"        n[{number}] = id({name})")
 
     def _stretch(self, stretch: Stretch, number: int) -> None:
         lines = [each.line for each in stretch.lines]
         keys = [key.number + 1 for line in lines for key in keys_of(line)]
         self.draw("        ", max(keys, default=0))
-        given = dict.fromkeys(v for line in lines for v in line.values())
-        used = ", ".join(self.name(value) for value in given if value in self.python)
+        origins = [id(origin) for note in self.placing.notes[stretch.first : stretch.last]
+                   for _, origin, _ in note.slots]  # fmt: skip
+        used = ", ".join(self.named[key] for key in dict.fromkeys(origins) if key in self.named)
         self.write(f"        e = run(c.at[{number}])  # {used}", lines[0])
         self.write(f"        if e >= 0: binding.again(c, {number}, e)", lines[0])
         for line in stretch.gradients:

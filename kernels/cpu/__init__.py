@@ -9,7 +9,7 @@ KERNELS = {
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input"),
-    "embedding": ("embedding_weight",),
+    "embedding": ("embedding", "embedding_weight"),
     "machine": ("fused",),
     "native": ("native",),
     "normalize": ("batch_norm", "standardize", "standardize_input"),

@@ -17,7 +17,6 @@ from ._notes import FRAME, CannotNoteError, Notes, Private, extent, fields_known
 from ._notes import origin_of, start
 from ._traced import Traced, made, names, origin, plain
 
-POISON = 0xA5
 
 
 def usable():
@@ -155,6 +154,12 @@ def aligned(content):
     return result
 
 
+def poison(memory, dtype):
+    """Fill memory with what shows where it is read: NaN, of other dtypes ones."""
+    size = len(memory) // dtype.itemsize
+    np.ndarray((size,), dtype, memory)[...] = np.nan if dtype.kind == "f" else 1
+
+
 # Whether notes do what the Python did
 
 
@@ -246,7 +251,7 @@ class Trial:
                 held = made.get(key)
                 if held is None and key not in notes.fixed and key not in constants:
                     held = made[key] = aligned(extent(origin))
-                    held[...] = POISON
+                    poison(held, origin.dtype)
                 numbers[key] = len(addresses)
                 addresses.append(low(origin) if held is None else start(held))
             return numbers[key], 0
