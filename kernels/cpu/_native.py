@@ -15,7 +15,8 @@ function has its own layout:
 """
 
 import ctypes
-from functools import cache
+import threading
+from functools import cache, wraps
 
 from llvmlite import binding, ir
 
@@ -32,6 +33,22 @@ arrays from outside it needs, where their numbers are, and how many there are in
 addresses of all array objects are, where those of their data go; how many words of frames depend
 on these, and (word, array, offset) of each; the entry to begin at; how many rounds to run, each
 with the next row of array objects; the round it is in."""
+
+
+_one_at_a_time = threading.RLock()
+
+
+def once(function):
+    """Remember what a function gives: also with two threads, code must not be made twice, for
+    what is not remembered is let go, and its machine code with it."""
+    remembered = cache(function)
+
+    @wraps(function)
+    def call(*arguments):
+        with _one_at_a_time:
+            return remembered(*arguments)
+
+    return call
 
 
 class Code:
@@ -105,7 +122,7 @@ class Each:
         builder.position_at_end(self.after)
 
 
-@cache
+@once
 def thunk(kind):
     """What calls functions of an LLVM type of Numba's: the result's place, the exception's, ..."""
     code = Code("thunk")
@@ -137,7 +154,7 @@ def _argument(code, frame, place, kind):
     return word if kind == I64 else builder.trunc(word, kind)
 
 
-@cache
+@once
 def walk():
     """Calls an inner loop at every place of the outer axes, the last of which turns first."""
     code = Code("walk")
@@ -186,7 +203,7 @@ def _move(code, pointers, axis, operands, times):
         code.store(code.add(code.load(pointers, k), step), pointers, k)
 
 
-@cache
+@once
 def guard():
     """Whether memory holds other bytes than it should."""
     code = Code("guard")
@@ -202,7 +219,7 @@ def guard():
     return code.address()
 
 
-@cache
+@once
 def _driver():
     """Runs a table: gives the number of the entry that failed, or -1."""
     code = Code("drive", ir.FunctionType(I64, [WORDS]))
@@ -234,7 +251,7 @@ def _driver():
     return code.address()
 
 
-@cache
+@once
 def drive():
     """`drive(address of a header)`, which releases the GIL while it runs."""
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(_driver()[0])
@@ -246,7 +263,7 @@ KINDS = {"f": ir.FloatType(), "d": ir.DoubleType(), "?": I8, "b": I8, "B": I8, "
          "H": ir.IntType(16), "i": I32, "I": I32, "l": I64, "L": I64, "q": I64, "Q": I64}  # fmt: skip
 
 
-@cache
+@once
 def choose(size):
     """out = a where the first operand is true, else b, of `size` bytes each."""
     kind = ir.IntType(8 * size)
@@ -257,7 +274,7 @@ def choose(size):
     return _loop("choose", (I8, kind, kind, kind), element)
 
 
-@cache
+@once
 def cast(source, target):
     """out = a as another dtype, both by NumPy's letters; a LookupError for what is not known."""
     a, b = KINDS[source], KINDS[target]
