@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from minidp.calling import callable_of
+from minidp.formula import strides_of
 from minidp.line import Line, Value
 from minidp.noted import whereabouts, words_of
 from minidp.placing import Output, Placing, Stretch
@@ -37,15 +38,15 @@ class Binding:
         self.plan = self.native.Plan(placing.notes, self._place)
         self.free: list[Copy] = []
 
-    def _place(self, origin: Array) -> tuple[int, int]:
+    def _place(self, origin: Array, note: int) -> tuple[int, int]:
         """The number of an origin's memory, and how far behind its first element it begins."""
-        key, outside = id(origin), self.placing.numbers
-        if key in outside:
-            return outside[key], self.native.low(origin) - self.native.start(origin)
-        if key in self._inside:
-            return len(outside) + self._inside[key], 0
+        outside = self.placing.numbers
+        if id(origin) in outside:
+            return outside[id(origin)], self.native.low(origin) - self.native.start(origin)
+        if not self.placing.lasts(origin):
+            return len(outside) + self._inside[self.placing.key(origin, note)], 0
         known = len(outside) + len(self._inside)
-        number, _ = self._fixed.setdefault(key, (known + len(self._fixed), origin))
+        number, _ = self._fixed.setdefault(id(origin), (known + len(self._fixed), origin))
         return number, 0
 
     def addresses(self, memory: Array) -> list[int]:
@@ -63,7 +64,7 @@ class Binding:
         """A value as an array on the memory of a copy that has run."""
         array = self.placing.recording.arrays[value]
         origin = self.native.origin_of(array)
-        number, behind = self._place(origin)
+        number, behind = self._place(origin, 0)
         outside = number < len(self.placing.numbers)
         base = copy.bound.bases[number] + behind if outside else copy.addresses[number]
         offset = self.native.start(array) - self.native.low(origin)
@@ -161,8 +162,9 @@ class Copy:
         self.cells[number][:] = words_of(key)
 
     def nbytes(self) -> int:
-        """What it takes for memory that is planned."""
-        return int(self.memory.nbytes)
+        """The memory for values that it holds, planned or given away and back."""
+        pools = [held[0].nbytes for output in self.outputs for held in output.pool]
+        return int(self.memory.nbytes + sum(pools))
 
 
 class Given:
@@ -179,10 +181,9 @@ class Given:
         self.size, self.layouts, self.number = size, layouts, number
         self.places = slice(first, first + len(layouts))
         self.pool: list[list[Array]] = []
-        whole = np.empty(layouts[0][0], layouts[0][1])
-        self.whole = len(layouts) == 1 and (whole.nbytes, whole.strides, 0) == (
-            size, layouts[0][3], layouts[0][2]
-        )  # fmt: skip
+        shape, dtype, offset, strides = layouts[0]
+        dense = strides_of(shape, (), dtype.itemsize)
+        self.whole = len(layouts) == 1 and (strides, offset) == (dense, 0)
         self.unused = sum(map(getrefcount, self.made()))
 
     def made(self) -> list[Array]:

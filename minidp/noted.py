@@ -15,7 +15,7 @@ import numpy as np
 
 from minidp.backend import CPU
 from minidp.calling import callable_of
-from minidp.formula import Fused
+from minidp.formula import Fused, evaluate
 from minidp.graph import Graph
 from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value
 from minidp.promotion import promoted
@@ -156,7 +156,8 @@ def computed(line: Line, parts: Sequence[Value | Key]) -> Callable[..., Any]:
         arrays = dict(zip(parts, given, strict=True))
         inputs = [_filled(each, arrays) for each in line.inputs]
         if isinstance(op, Fused):
-            return op(*inputs)
+            y = NotImplemented if op.kernel is None else op.kernel(*inputs, formula=op.formula)
+            return evaluate(op.formula, inputs, xp) if y is NotImplemented else y
         constants = {name: _filled(each, arrays) for name, each in line.constants.items()}
         inputs = promoted(op, inputs)
         kernel = CPU.kernel(op.name)

@@ -49,7 +49,9 @@ class Placing:
         for output in self.outputs:
             self.outside[id(output.origin)] = output.origin
         self.numbers = {key: number for number, key in enumerate(self.outside)}
-        self.spans: dict[int, tuple[int, int, Array]] = {}
+        self.spans: dict[tuple[int, int], tuple[int, int, Array]] = {}
+        self._lines = [n for n, each in enumerate(self._natively()) for _ in each.notes.taken]
+        self._held = {id(self.origin(value)) for value in recording.arrays}
         self._find_spans()
 
     def origin(self, value: Value) -> Array:
@@ -112,12 +114,20 @@ class Placing:
                 found.setdefault(id(origin), Output(origin)).values.append(value)
         return list(found.values())
 
+    def _natively(self) -> list[Noted]:
+        return [each for stretch in self.stretches() for each in stretch.lines]
+
+    def key(self, origin: Array, note: int) -> tuple[int, int]:
+        """What memory is told by: that of a value, or that in which one line works."""
+        return id(origin), -1 if id(origin) in self._held else self._lines[note]
+
     def _find_spans(self) -> None:
         for number, note in enumerate(self.notes):
             for _, origin, _ in note.slots:
                 if isinstance(origin, self.native.Array) and not self.lasts(origin):
-                    first = self.spans.get(id(origin), (number,))[0]
-                    self.spans[id(origin)] = first, number, origin
+                    key = self.key(origin, number)
+                    first = self.spans.get(key, (number,))[0]
+                    self.spans[key] = first, number, origin
 
     def lasts(self, origin: Array) -> bool:
         """Whether memory is from outside, or always the same."""

@@ -32,7 +32,7 @@ class Note:
 
     def __init__(self, code, words, slots, text):
         self.code, self.words, self.slots, self.text = code, words, slots, text
-        self.guards = False
+        self.guards, self.keeps = False, None
 
 
 FRAME = "frame"
@@ -222,22 +222,27 @@ def collapsed(shape, strides, order):
 # Frames of compiled functions
 
 
-def _compiled_frame(function, arguments, plain, result):
+def compiled_code(function, signature):
+    """The address of what Numba made of a function for these types, and its type for LLVM."""
     from numba.core.registry import cpu_target
 
-    signature = tuple(map(function.typeof_pyval, plain))
     found = function.overloads.get(signature)
     if found is None:
         raise CannotNoteError(f"{function.py_func.__name__} was compiled for other arguments")
-    convention = cpu_target.target_context.call_conv
-    kind = convention.get_function_type(found.fndesc.restype, found.fndesc.argtypes)
+    convention, made = cpu_target.target_context.call_conv, found.fndesc
+    kind = convention.get_function_type(made.restype, made.argtypes)
+    return found.library.get_pointer_to_function(made.llvm_func_name), kind
+
+
+def _compiled_frame(function, arguments, plain, result):
+    signature = tuple(map(function.typeof_pyval, plain))
+    code, kind = compiled_code(function, signature)
     words = [_expected(result)]
-    for each, argument in zip(found.fndesc.argtypes, arguments, strict=True):
+    for each, argument in zip(function.overloads[signature].fndesc.argtypes, arguments, strict=True):
         words += _words(each, argument)
     if len(words) != len(kind.args) - 1:
         raise CannotNoteError(f"{function.py_func.__name__} takes what has no words")
-    library = found.library
-    return words, kind, library.get_pointer_to_function(found.fndesc.llvm_func_name)
+    return words, kind, code
 
 
 def _expected(result):

@@ -12,7 +12,10 @@ import numba
 import numpy as np
 
 from . import _interpreter as machine
-from ._notes import fields_known, inner_loop
+from ._memory import empty
+from ._native import thunk
+from ._notes import FRAME, Address, Private, address, compiled_code, fields_known, inner_loop, noting
+from ._traced import made, plain
 
 L1, LEAST, MOST = 24 * 2**10, 256, 1024  # bytes of registers that stay near; elements of a block
 
@@ -22,6 +25,8 @@ def fused(*arrays, formula):
     call = formula.compiled
     if call is None:
         call = formula.compiled = prepared(formula)
+    if call and noting.notes is not None:
+        return _noted(call.program, arrays, call)
     return call(*arrays) if call else NotImplemented
 
 
@@ -39,7 +44,7 @@ class Program:
     """A formula as instructions; what a run changes is a `State`, of which each thread has one."""
 
     def __init__(self, formula):
-        self.formula, self.item = formula, formula.dtype.itemsize
+        self.formula, self.item, self.states = formula, formula.dtype.itemsize, []
         self.once, self.code, self.functions = [], [], []
         self.rows, self.free = 0, []
         self.pinned = {}  # sources that keep their row: literals and numbers
@@ -135,7 +140,7 @@ class Program:
 
     def python(self):
         """What a run does in Python, as a function of arrays without loops."""
-        known = {"states": [], "State": State, "program": self, "run": self.run, "fitted": fitted}
+        known = {"states": self.states, "State": State, "program": self, "run": self.run, "fitted": fitted}
         text = ["state = states.pop() if states else State(program)", "header = state.header"]
         place = machine.ARRAYS
         for i, expected in enumerate(self.formula.layouts):
@@ -155,7 +160,9 @@ class Program:
         text += ["run(state.address)", "states.append(state)", f"return {results}"]
         arguments = ", ".join(f"a{i}" for i in range(len(self.formula.kinds)))
         exec(f"def call({arguments}):\n    " + "\n    ".join(text), known)
-        return known.pop("call")  # or it would hold itself
+        call = known.pop("call")  # or it would hold itself
+        call.program = self
+        return call
 
 
 class State:
@@ -182,10 +189,10 @@ class State:
 def maker(shape, order, dtype):
     """How an array of this layout is made: a function, and what it is given."""
     if not order:
-        return np.empty, shape, dtype
+        return empty, shape, dtype
     back = tuple(sorted(range(len(order)), key=order.__getitem__))
     return (
-        (lambda shape, dtype: np.empty(shape, dtype).transpose(back)),
+        (lambda shape, dtype: empty(shape, dtype).transpose(back)),
         tuple(shape[axis] for axis in order),
         dtype,
     )
@@ -198,10 +205,38 @@ def fitted(array, dtype, shape, formula):
             f"fused: an array {array.dtype}{list(array.shape)} where the captured step had "
             f"{dtype}{list(shape)}"
         )
-    empty, lengths, kind = maker(shape, formula.order if array.size > 1 else (), dtype)
-    made = empty(lengths, kind)
-    made[...] = array
-    return made
+    make, lengths, kind = maker(shape, formula.order if array.size > 1 else (), dtype)
+    result = make(lengths, kind)
+    result[...] = array
+    return result
+
+
+def _noted(program, arrays, call):
+    """Run it, and leave a note: a frame that holds the header, and cells that stand for array
+    objects in it."""
+    arrays = [_as_expected(a, i, program.formula) for i, a in enumerate(arrays)]
+    results = call(*plain(arrays))
+    results = tuple(map(made, plain(results if isinstance(results, tuple) else (results,))))
+    scratch = Private(State(program).scratch)
+    start, given = 4 + machine.ARRAYS, [*arrays, *results]
+    header = [
+        program.table.ctypes.data, len(program.once), len(program.table), Address(scratch, 0),
+        program.formula.size, program.block, program.numbers.ctypes.data,
+    ]  # fmt: skip
+    cells = [8 * (start + len(given) + i) for i in range(len(given))]
+    objects = [Address(FRAME, cell - machine.DATA) for cell in cells]
+    code, kind = compiled_code(program.run, (numba.int64,))
+    words = [code, 0, 0, Address(FRAME, 8 * 4), *header, *objects, *map(address, given)]
+    noting.notes.add(thunk(kind)[0], words, "fused").keeps = program
+    return results if len(results) > 1 else results[0]
+
+
+def _as_expected(array, place, formula):
+    expected = formula.layouts[place]
+    if expected is None or (array.shape, array.strides) == expected:
+        return array
+    dtype = np.dtype(bool) if formula.kinds[place] == "mask" else formula.dtype
+    return fitted(array, dtype, expected[0], formula)
 
 
 def ufunc_loop(name, char, count):

@@ -52,31 +52,31 @@ def note(function, inputs):
 class Plan:
     """The frames of notes, and where in them addresses go.
 
-    `place(origin)` gives the number of the memory that an origin is, and where in that it begins;
+    `place(origin, note)` gives the number of the memory that an origin is, and where in that it begins;
     memory -1 is the frames themselves.
     """
 
     def __init__(self, notes, place):
         self.words, self.entries, self.slots, self.private = [], [], [], []
-        for each in notes:
+        for turn, each in enumerate(notes):
             base = len(self.words)
             self.entries.append((each.code, base))
             for word, origin, offset in each.slots:
-                number, behind = self._memory(origin, base, place)
+                number, behind = self._memory(origin, base, place, turn)
                 self.slots.append((base + word, number, offset + behind))
             self.words += each.words
         self.words = np.array(self.words, np.int64)
         table = np.array(self.slots, np.int64).reshape(-1, 3)
         self.at, self.memory, self.offset = table.T.copy()
 
-    def _memory(self, origin, base, place):
+    def _memory(self, origin, base, place, turn):
         if origin is FRAME:
             return -1, 8 * base
         if isinstance(origin, Private):
             if origin not in self.private:
                 self.private.append(origin)
             return -2 - self.private.index(origin), 0
-        return place(origin)
+        return place(origin, turn)
 
 
 class Bound:
@@ -245,7 +245,7 @@ class Trial:
         they stop, because of a value that Python has read."""
         made, addresses, numbers = dict(self.memory), [], {}
 
-        def place(origin):
+        def place(origin, note=0):
             key = id(origin)
             if key not in numbers:
                 held = made.get(key)
