@@ -60,6 +60,23 @@ class Binding:
         """A copy that nobody runs."""
         return self.free.pop() if self.free else Copy(self)
 
+    @property
+    def whole(self) -> bool:
+        """Whether a run is one native call, but for gradients that are set behind it."""
+        return len(self.placing.pieces) == 1 and len(self.stretches) == 1
+
+    def rows(self, copy: Copy, batches: Sequence[Sequence[Array]]) -> Array:
+        """What ``native.Bound.run`` takes for many runs of a whole step on a copy in one call: for
+        each batch, the arguments of the step, a row of addresses of array objects. All must live
+        until the call has ended; what the step gives away is that of the last run."""
+        rows = np.tile(copy.bound.objects, (len(batches), 1))
+        recording = self.placing.recording
+        for place, value in enumerate(recording.graph.arguments):
+            number = self.placing.numbers.get(id(self.placing.origin(value)))
+            if number is not None:
+                rows[:, number] = [id(batch[place]) for batch in batches]
+        return rows
+
     def where(self, value: Value, copy: Copy) -> Array:
         """A value as an array on the memory of a copy that has run."""
         array = self.placing.recording.arrays[value]

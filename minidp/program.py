@@ -33,10 +33,8 @@ class Program:
         self._source = Source(graph, self._constants).written()
         self._step: Callable[..., Any] = self._source.compiled()
         self.binding: Binding | None = None
-        self._native: Any = None
-        if any(map(may_be_noted, graph.lines)):
-            found = CPU.kernel("native")
-            self._native = None if found is None else found()
+        self.bindable = any(map(may_be_noted, graph.lines))
+        """Whether its next run shall bind it."""
         self._shared = [(tensor, *known) for tensor, known in graph.shared.items()]
         self._copies, self._modules = [*graph.copies.items()], [*graph.modules.items()]
         self._present = [(node, has) for node, has in graph.present.items() if has is not None]
@@ -52,7 +50,7 @@ class Program:
 
     def __call__(self, arrays: Sequence[Array]) -> tuple[Tensor, ...]:
         """Run the step on the arrays of its arguments."""
-        step = self._step if self._native is None else self._bind
+        step = self._bind if self.bindable else self._step
         try:
             if self._own:
                 run = mode.context.run
@@ -66,15 +64,18 @@ class Program:
 
     def _bind(self, *arrays: Array) -> Any:
         """The first run: what it does can be repeated natively from then on."""
-        native = self._native
+        native = native_calls()
+        if native is None:
+            self.bindable = False
+            return self._step(*arrays)
         first = FirstRun(self.graph, native, self._constants)
         results = first.run(arrays)
+        self.bindable = False
         placing = Placing(first.recording, native)
         if placing.notes:
             self.binding = Binding(placing)
             source = BoundSource(self.graph, self._constants, self.binding).written()
             self._step, self._source = source.compiled(), source
-        self._native = None
         return results
 
     def nbytes(self) -> int:
@@ -106,6 +107,12 @@ class Program:
                 found = self._source.line_at(trace.tb_lineno)
             trace = trace.tb_next
         return whereabouts(found)
+
+
+def native_calls() -> Any:
+    """The module that makes tables of native calls; None where it cannot be used."""
+    found = CPU.kernel("native")
+    return None if found is None else found()
 
 
 def constants_of(graph: Graph) -> dict[Value, Array]:

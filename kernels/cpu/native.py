@@ -10,8 +10,8 @@ import ctypes
 import numba
 import numpy as np
 
-from . import _native
-from ._native import drive
+from ._meeting import Meeting
+from ._native import HEADER, drive
 from ._arena import placed
 from ._notes import FRAME, CannotNoteError, Notes, Private, extent, fields_known, low, noting
 from ._notes import origin_of, start
@@ -113,17 +113,33 @@ class Bound:
             "objects": start(self.objects), "bases": start(self.bases),
             "fixups": len(fixups), "patches": start(fixups), "begin": 0, "rounds": 1, "round": 0,
         }  # fmt: skip
-        header = np.array([fields[name] for name in _native.HEADER], np.int64)
+        header = np.array([fields[name] for name in HEADER], np.int64)
         return header, fixups, which
 
-    def run(self, group=0, begin=0):
-        """Run a table from an entry on; the number of the entry that failed, or -1."""
+    def run(self, group=0, begin=0, rows=None):
+        """Run a table from an entry on; the number of the entry that failed, or -1.
+
+        `rows` (rounds, arrays from outside) holds the addresses of array objects: the table is run
+        once for each row, without Python between; `rounds_done` tells how often it was.
+        """
         header = self.headers[group][0]
-        header[_native.HEADER.index("begin")] = begin
+        changed = {"begin": begin}
+        if rows is not None:
+            changed |= {"objects": start(rows), "rounds": len(rows)}
+        before = {name: header[HEADER.index(name)] for name in changed}
         try:
-            return _native.drive()(start(header))
+            self._set(header, changed)
+            return drive()(start(header))
         finally:
-            header[_native.HEADER.index("begin")] = 0
+            self._set(header, before)
+
+    def _set(self, header, fields):
+        for name, value in fields.items():
+            header[HEADER.index(name)] = value
+
+    def rounds_done(self, group=0):
+        """The round that the last run of a table was in when it ended."""
+        return int(self.headers[group][0][HEADER.index("round")])
 
 
 Array = np.ndarray
