@@ -130,9 +130,17 @@ def made(array):
     return noting.notes.made(traced) if noting.notes is not None else traced
 
 
+class Held:
+    """Has an array's memory, without being an array: NumPy takes the base of a base for the base
+    of a view, as far as arrays of one type go."""
+
+    def __init__(self, array):
+        self.array, self.__array_interface__ = array, array.__array_interface__
+
+
 def origin(array):
     """`array` as a traced one that stands for its memory."""
-    result = array.view(Traced)
+    result = np.asarray(Held(array)).view(Traced)
     result.is_origin = True
     return result
 

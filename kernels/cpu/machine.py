@@ -15,7 +15,7 @@ from . import _interpreter as machine
 from ._memory import empty
 from ._native import thunk
 from ._notes import FRAME, Address, Private, address, compiled_code, fields_known, inner_loop, noting
-from ._traced import made, plain
+from ._traced import plain
 
 L1, LEAST, MOST = 24 * 2**10, 256, 1024  # bytes of registers that stay near; elements of a block
 
@@ -216,7 +216,7 @@ def _noted(program, arrays, call):
     objects in it."""
     arrays = [_as_expected(a, i, program.formula) for i, a in enumerate(arrays)]
     results = call(*plain(arrays))
-    results = tuple(map(made, plain(results if isinstance(results, tuple) else (results,))))
+    results = results if isinstance(results, tuple) else (results,)
     scratch = Private(State(program).scratch)
     start, given = 4 + machine.ARRAYS, [*arrays, *results]
     header = [
