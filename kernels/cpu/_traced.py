@@ -361,6 +361,12 @@ def _asarray(x, dtype=None, **options):
     return _array(x, dtype)
 
 
+def _dense(x, dtype=None):
+    """numpy.ascontiguousarray."""
+    x = _asarray(x, dtype)
+    return x if x.flags.c_contiguous and x.ndim else x.copy("C").reshape(x.shape or (1,))
+
+
 def _empty(*arguments, **options):
     return made(np.empty(*arguments, **options))
 
@@ -372,7 +378,8 @@ def _names():
     filling = {name: _filled(names[name]) for name in ("zeros", "ones", "full")}
     constant = {name: _constant(names[name]) for name in
                 ("arange", "linspace", "eye", "identity", "tri")}  # fmt: skip
-    special = {"array": _array, "asarray": _asarray, "empty": _empty, "linalg": np.linalg}
+    special = {"array": _array, "asarray": _asarray, "empty": _empty, "linalg": np.linalg,
+               "ascontiguousarray": _dense}
     return SimpleNamespace(**names | filling | constant | special)
 
 
