@@ -66,8 +66,8 @@ class BoundSource(Source):
 
     def _name_outside(self, value: Value) -> None:
         """Tell the stretches where an array from outside is."""
-        array = self.placing.recording.arrays.get(value)
-        key = id(array) if array is None else id(self.placing.origin(value))
+        array: Any = self.placing.recording.arrays.get(value)
+        key = 0 if array is None else id(self.placing.origin(value))
         if key not in self.used or key not in self.placing.numbers:
             return
         name, number = self.name(value), self.placing.numbers[key]

@@ -64,7 +64,7 @@ class FirstRun:
                 self._take(value, value.node.grad.array)
             elif value.kind == STATE:
                 array = self.constants.get(value, value.array)
-                self._take(value, array.copy("K") if value in copied else array)
+                self._take(value, np.array(array) if value in copied else array)
         for line in self.graph.lines:
             self._draw(max([key.number + 1 for key in keys_of(line)], default=0))
             try:
@@ -118,7 +118,7 @@ class FirstRun:
 
     def _noted(self, line: Line) -> Any:
         """The notes of a line, with a problem where it cannot be repeated; its results."""
-        parts = list(dict.fromkeys([*line.values(), *keys_of(line)]))
+        parts: list[Value | Key] = [*dict.fromkeys(line.values()), *dict.fromkeys(keys_of(line))]
         arrays = [self._traced(part) for part in parts]
         function = computed(line, parts)
         results, notes = self.native.note(function, arrays)

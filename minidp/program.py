@@ -54,9 +54,9 @@ class Program:
         try:
             if self._own:
                 run = mode.context.run
-                return step(*arrays) if quiet.get() else run(step, *arrays)  # type: ignore[no-any-return]
+                return step(*arrays) if quiet.get() else run(step, *arrays)
             with switched(grad=False):
-                return quietly(step, *arrays)  # type: ignore[no-any-return]
+                return quietly(step, *arrays)
         except Exception as error:
             if not any("in the captured step" in note for note in getattr(error, "__notes__", ())):
                 error.add_note(self._where(error))

@@ -14,8 +14,8 @@ def placed(spans):
     for number in sorted(range(len(spans)), key=lambda i: -spans[i][2]):
         first, last, size = spans[number]
         size = -(-size // ALIGNED) * ALIGNED
-        meets = [(o, s) for f, l, o, s in done if f <= last and first <= l]
-        offsets[number] = at = _gap(sorted(meets), size)
+        meets = sorted(place[2:] for place in done if place[0] <= last and first <= place[1])
+        offsets[number] = at = _gap(meets, size)
         done.append((first, last, at, size))
         total = max(total, at + size)
     return offsets, total

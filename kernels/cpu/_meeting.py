@@ -12,8 +12,9 @@ import time
 import numpy as np
 from llvmlite import ir
 
+from ._address import start
 from ._native import I32, I64, Code, once
-from ._notes import Note, start
+from ._notes import Note
 
 ARRIVED, ROUND, STOPPED = 0, 8, 16
 """Places of the counters, a cache line each: who is there, how many meetings were held, and

@@ -8,15 +8,16 @@ import ctypes
 
 import numpy as np
 
+from ._address import extent, low, start
 from ._native import HEADER, drive
-from ._notes import FRAME, Private, extent, low, start
+from ._notes import FRAME, Private
 
 
 class Plan:
     """The frames of notes, and where in them addresses go.
 
-    `place(origin, note)` gives the number of the memory that an origin is, and where in that it begins;
-    memory -1 is the frames themselves.
+    `place(origin, note)` gives the number of the memory that an origin is, and where in that it
+    begins; memory -1 is the frames themselves.
     """
 
     def __init__(self, notes, place):
@@ -44,11 +45,12 @@ class Plan:
 
 class Bound:
     """The frames of a plan on memory: `addresses` of it by number, those below `outside` being
-    arrays from outside whose objects are named anew for each run in `objects`. Groups of entries are tables that are run one at a time."""
+    arrays from outside whose objects are named anew for each run in `objects`. `groups` (first,
+    last) of entries are tables that are run one at a time."""
 
     def __init__(self, plan, addresses, outside, groups):
         self.plan, self.words = plan, plan.words.copy()
-        self.objects, self.bases = np.zeros(max(1, outside), np.int64), np.zeros(max(1, outside), np.int64)
+        self.objects, self.bases = np.zeros((2, max(1, outside)), np.int64)
         self.names = memoryview(self.objects)
         self.private = [aligned(each.content) for each in plan.private]
         own = [start(self.words), *map(start, self.private)]

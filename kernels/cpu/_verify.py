@@ -3,7 +3,7 @@ memory, and must give the same bytes."""
 
 import numpy as np
 
-from ._notes import extent, low, origin_of, start
+from ._address import extent, low, origin_of, start
 from ._table import Bound, Plan, aligned, bytes_at
 from ._traced import Traced, plain
 
@@ -33,13 +33,18 @@ def _accounted(notes, inputs, results):
     """Whether it is known where all memory is from: what NumPy has computed from traced arrays
     without a note is traced, and no origin; results are views of inputs, or what is noted."""
     origins = {id(origin_of(x)): origin_of(x) for x in inputs if isinstance(x, Traced)}
-    met = {id(o): o for note in notes.taken for _, o, _ in note.slots if isinstance(o, np.ndarray)}
+    met = _met(notes)
     found = [*met.values(), *map(origin_of, results)]
     known = {**origins, **notes.fresh, **notes.fixed}
     strange = [o for o in found if id(o) not in known and isinstance(o, Traced)]
     return not strange and all(
         not y.size or id(origin_of(y)) in {**known, **met} for y in results
     )
+
+
+def _met(notes):
+    """The arrays that notes are about, by their ids."""
+    return {id(o): o for note in notes.taken for _, o, _ in note.slots if isinstance(o, np.ndarray)}
 
 
 def _tried(trial, notes, inputs, results, function, constants):
@@ -109,10 +114,9 @@ class Trial:
 
     def unknown(self, notes, results):
         """Plain arrays that are neither inputs nor known to be fresh or constant, nor results."""
-        met = {id(o): o for each in notes.taken for _, o, _ in each.slots if isinstance(o, np.ndarray)}
         given = {id(origin_of(y)): y for y in results}
         known = {**self.memory, **notes.fresh, **notes.fixed, **given}
-        return {key: origin for key, origin in met.items() if key not in known}
+        return {key: origin for key, origin in _met(notes).items() if key not in known}
 
     def needed(self, expected, notes, results, constants):
         """Those of `constants` whose values matter; the others are memory to work in."""

@@ -12,9 +12,12 @@ import numba
 import numpy as np
 
 from . import _interpreter as machine
+from ._address import Address, address
+from ._frames import compiled_code
+from ._inner import fields_known, inner_loop
 from ._memory import empty
 from ._native import thunk
-from ._notes import FRAME, Address, Private, address, compiled_code, fields_known, inner_loop, noting
+from ._notes import FRAME, Private, noting
 from ._traced import plain
 
 L1, LEAST, MOST = 24 * 2**10, 256, 1024  # bytes of registers that stay near; elements of a block
@@ -140,7 +143,8 @@ class Program:
 
     def python(self):
         """What a run does in Python, as a function of arrays without loops."""
-        known = {"states": self.states, "State": State, "program": self, "run": self.run, "fitted": fitted}
+        known = {"states": self.states, "State": State, "program": self, "run": self.run,
+                 "fitted": fitted}  # fmt: skip
         text = ["state = states.pop() if states else State(program)", "header = state.header"]
         place = machine.ARRAYS
         for i, expected in enumerate(self.formula.layouts):

@@ -9,12 +9,15 @@ import sys
 import numba
 import numpy as np
 
+from ._address import extent, low, origin_of, start
 from ._arena import placed
+from ._inner import fields_known
 from ._meeting import Meeting
+from ._names import names
 from ._native import drive
-from ._notes import Notes, extent, fields_known, low, noting, origin_of, start
+from ._notes import Notes, noting
 from ._table import Bound, Plan, aligned, array_at
-from ._traced import Traced, made, names, origin, plain
+from ._traced import Traced, made, origin, plain
 from ._verify import verified
 
 __all__ = ["Array", "Bound", "Meeting", "Plan", "aligned", "array_at", "as_traced", "drive",

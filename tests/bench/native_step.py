@@ -112,7 +112,8 @@ def scaling(program: Program, arrays: list[Any], rounds: int) -> dict[str, Any]:
     for name, work in (("one by one", one_by_one), ("in one call", in_one_call)):
         found = [(rate(1, work), rate(2, work)) for _ in range(rounds)]
         one, two = (BATCHES * max(each) for each in zip(*found, strict=True))
-        result[name] = {"1 thread": round(one), "2 threads": round(two), "ratio": round(two / one, 2)}
+        ratio = round(two / one, 2)
+        result[name] = {"1 thread": round(one), "2 threads": round(two), "ratio": ratio}
     return result
 
 
