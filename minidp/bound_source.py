@@ -70,6 +70,8 @@ class BoundSource(Source):
         key = 0 if array is None else id(self.placing.origin(value))
         if key not in self.used or key not in self.placing.numbers:
             return
+        if array is not self.placing.origin(value):  # a view, in Python, of what is named already
+            return
         name, number = self.name(value), self.placing.numbers[key]
         if value.kind != ARGUMENT:
             layout = self.known("l", (array.shape, array.strides, array.dtype))

@@ -41,6 +41,8 @@ class Placing:
         self.python = {each.line for each in recording.lines if each.notes is None}
         self.outside: dict[int, Array] = {}
         self._fixed: dict[int, Array] = {}
+        self.possible = True
+        """Whether the step can be bound; not where a line gives fresh memory beside such views."""
         self._set_apart()
         self.pieces: list[Stretch | Line] = []
         self.notes: list[Any] = []
@@ -73,10 +75,11 @@ class Placing:
             if maker is None or maker.line in self.python:
                 continue
             origins = [self.origin(value) for value in maker.line.outputs]
-            if any(id(origin) in {**self.outside, **self._fixed} for origin in origins):
+            known = [id(origin) in {**self.outside, **self._fixed} for origin in origins]
+            if any(known):
                 self.python.add(maker.line)
                 pending += maker.line.values()
-                self.outside |= {id(o): o for o in origins if id(o) not in self._fixed}
+                self.possible = self.possible and all(known)
 
     def seen(self) -> dict[Value, None]:
         """The values that Python is given."""

@@ -72,7 +72,7 @@ class Program:
         results = first.run(arrays)
         self.bindable = False
         placing = Placing(first.recording, native)
-        if placing.notes:
+        if placing.notes and placing.possible:
             self.binding = Binding(placing)
             source = BoundSource(self.graph, self._constants, self.binding).written()
             self._step, self._source = source.compiled(), source

@@ -65,6 +65,9 @@ def _meet():
     size, spins, yields, clock, which, limit = (code.load(frame, place) for place in range(3, 9))
     began, fields = builder.alloca(I64), builder.alloca(I64, size=I64(2))
     builder.store(I64(0), began)
+    over = builder.load_atomic(stopped, "seq_cst", 8)
+    with builder.if_then(builder.icmp_signed("!=", over, I64(0)), likely=False):
+        builder.ret(I32(1))
     before = builder.load_atomic(turn, "seq_cst", 8)
     count = builder.atomic_rmw("add", arrived, I64(1), "seq_cst")
     with builder.if_then(builder.icmp_signed("==", code.add(count, 1), size)):

@@ -21,6 +21,7 @@ class Plan:
     """
 
     def __init__(self, notes, place):
+        self.notes = notes  # which keep alive what they are about
         self.words, self.entries, self.slots, self.private = [], [], [], []
         for turn, each in enumerate(notes):
             base = len(self.words)
