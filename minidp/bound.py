@@ -7,6 +7,7 @@ takes other memory where somebody still does. All else lies in one piece, planne
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from sys import getrefcount
 from typing import Any
 
@@ -200,7 +201,8 @@ class Given:
         self.pool: list[list[Array]] = []
         shape, dtype, offset, strides = layouts[0]
         dense = strides_of(shape, (), dtype.itemsize)
-        self.whole = len(layouts) == 1 and (strides, offset) == (dense, 0)
+        full = size == dtype.itemsize * prod(shape)
+        self.whole = len(layouts) == 1 and full and (strides, offset) == (dense, 0)
         self.unused = sum(map(getrefcount, self.made()))
 
     def made(self) -> list[Array]:
