@@ -16,10 +16,10 @@ import numpy as np
 from minidp.calling import callable_of
 from minidp.formula import strides_of
 from minidp.line import Line, Value
-from minidp.noted import whereabouts, words_of
+from minidp.noted import Layout, whereabouts, words_of
 from minidp.placing import Output, Placing, Stretch
 from minidp.tensor import wrap
-from minidp.types import Array, DType, Shape
+from minidp.types import Array
 
 KEPT = 3
 """How many pieces of memory are kept for an output, one of which is used at a time."""
@@ -31,29 +31,27 @@ class Binding:
     def __init__(self, placing: Placing) -> None:
         self.placing, self.native = placing, placing.native
         self.stretches = placing.stretches()
-        spans = [(first, last, self.native.extent(origin))
-                 for first, last, origin in placing.spans.values()]  # fmt: skip
+        spans = [(*span, memory.size) for memory, span in placing.spans.items()]
         self.offsets, self.size = self.native.placed(spans)
-        self._inside = {key: number for number, key in enumerate(placing.spans)}
-        self._fixed: dict[int, tuple[int, Array]] = {}
+        self._inside = {memory: number for number, memory in enumerate(placing.spans)}
+        self._fixed: dict[Any, int] = {}
         self.plan = self.native.Plan(placing.notes, self._place)
         self.free: list[Copy] = []
 
-    def _place(self, origin: Array, note: int) -> tuple[int, int]:
-        """The number of an origin's memory, and how far behind its first element it begins."""
+    def _place(self, memory: Any, note: int = 0) -> tuple[int, int]:
+        """The number of some memory, and how far behind its first element it begins."""
         outside = self.placing.numbers
-        if id(origin) in outside:
-            return outside[id(origin)], self.native.low(origin) - self.native.start(origin)
-        if not self.placing.lasts(origin):
-            return len(outside) + self._inside[self.placing.key(origin, note)], 0
-        known = len(outside) + len(self._inside)
-        number, _ = self._fixed.setdefault(id(origin), (known + len(self._fixed), origin))
-        return number, 0
+        if memory in outside:
+            return outside[memory], memory.behind
+        if memory in self._inside:
+            return len(outside) + self._inside[memory], 0
+        known = len(outside) + len(self._inside) + len(self._fixed)
+        return self._fixed.setdefault(memory, known), 0
 
-    def addresses(self, memory: Array) -> list[int]:
-        """Of all memory by its number, with ``memory`` for what is planned."""
-        base = self.native.start(memory)
-        fixed = [self.native.low(origin) for _, origin in self._fixed.values()]
+    def addresses(self, planned: Array) -> list[int]:
+        """Of all memory by its number, with ``planned`` for what is planned."""
+        base = self.native.start(planned)
+        fixed = [memory.address() for memory in self._fixed]
         outside = [0] * len(self.placing.numbers)
         return [*outside, *[base + offset for offset in self.offsets], *fixed]
 
@@ -71,22 +69,23 @@ class Binding:
         each batch, the arguments of the step, a row of addresses of array objects. All must live
         until the call has ended; what the step gives away is that of the last run."""
         rows = np.tile(copy.bound.objects, (len(batches), 1))
-        recording = self.placing.recording
-        for place, value in enumerate(recording.graph.arguments):
-            number = self.placing.numbers.get(id(self.placing.origin(value)))
+        for place, value in enumerate(self.placing.recording.graph.arguments):
+            number = self.placing.numbers.get(self.placing.memory(value))
             if number is not None:
                 rows[:, number] = [id(batch[place]) for batch in batches]
         return rows
 
     def where(self, value: Value, copy: Copy) -> Array:
         """A value as an array on the memory of a copy that has run."""
-        array = self.placing.recording.arrays[value]
-        origin = self.native.origin_of(array)
-        number, behind = self._place(origin, 0)
-        outside = number < len(self.placing.numbers)
-        base = copy.bound.bases[number] + behind if outside else copy.addresses[number]
-        offset = self.native.start(array) - self.native.low(origin)
-        return self.native.array_at(int(base) + offset, array)
+        layout = self.placing.recording.layouts[value]
+        number, behind = self._place(layout.memory)
+        if number < len(self.placing.numbers):
+            base = int(copy.bound.bases[number]) + behind
+        else:
+            base = copy.addresses[number]
+        return self.native.array_at(  # type: ignore[no-any-return]
+            base + layout.offset, layout.shape, layout.dtype, layout.strides
+        )
 
     def again(self, copy: Copy, place: int, failed: int) -> None:
         """A note of a stretch has stopped: run its line in Python, which may raise, and go on."""
@@ -138,8 +137,8 @@ class Copy:
         self.names, self.at = self.bound.names, self.bound.addresses
         self.cells = [np.zeros(4, np.uint64) for _ in placing.recording.cells]
         self.drawn: list[Any] = [None] * len(self.cells)
-        for cell, origin in zip(self.cells, placing.recording.cells, strict=True):
-            self.names[placing.numbers[id(origin)]] = id(cell)
+        for cell, memory in zip(self.cells, placing.recording.cells, strict=True):
+            self.names[placing.numbers[memory]] = id(cell)
         self.free, self.arrays = binding.free, list[Array]()
         self.outputs: list[Given] = []
         for output in placing.outputs:
@@ -147,14 +146,9 @@ class Copy:
         self.nothing = list(self.arrays)
 
     def _add(self, output: Output, binding: Binding) -> None:
-        native, first = binding.native, len(self.arrays)
-        layouts = []
-        for value in output.values:
-            array = binding.placing.recording.arrays[value]
-            offset = native.start(array) - native.low(output.origin)
-            layouts.append((array.shape, array.dtype, offset, array.strides))
-        number = binding.placing.numbers[id(output.origin)]
-        self.outputs.append(Given(native.extent(output.origin), layouts, number, first))
+        layouts = [binding.placing.recording.layouts[value] for value in output.values]
+        number, first = binding.placing.numbers[output.memory], len(self.arrays)
+        self.outputs.append(Given(output.memory.size, layouts, number, first))
         self.arrays += [None] * len(layouts)
 
     def renew(self) -> None:
@@ -192,28 +186,24 @@ class Given:
     that are views of it. It is unused while nothing but its list, and the views, refer to these.
     """
 
-    def __init__(
-        self, size: int, layouts: Sequence[tuple[Shape, DType, int, tuple[int, ...]]],
-        number: int, first: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, size: int, layouts: Sequence[Layout], number: int, first: int) -> None:
         self.size, self.layouts, self.number = size, layouts, number
         self.places = slice(first, first + len(layouts))
         self.pool: list[list[Array]] = []
-        shape, dtype, offset, strides = layouts[0]
-        dense = strides_of(shape, (), dtype.itemsize)
-        full = size == dtype.itemsize * prod(shape)
-        self.whole = len(layouts) == 1 and full and (strides, offset) == (dense, 0)
+        one = layouts[0]
+        dense = strides_of(one.shape, (), one.dtype.itemsize)
+        full = size == one.dtype.itemsize * prod(one.shape)
+        self.whole = len(layouts) == 1 and full and (one.strides, one.offset) == (dense, 0)
         self.unused = sum(map(getrefcount, self.made()))
 
     def made(self) -> list[Array]:
         """New memory, which takes the place of the oldest if there is enough."""
         if self.whole:
-            shape, dtype, *_ = self.layouts[0]
-            held = [np.empty(shape, dtype)]
+            held = [np.empty(self.layouts[0].shape, self.layouts[0].dtype)]
         else:
             owner = np.empty(self.size, np.uint8)
-            held = [owner, *[np.ndarray(shape, dtype, owner, offset, strides)
-                             for shape, dtype, offset, strides in self.layouts]]  # fmt: skip
+            held = [owner, *[np.ndarray(each.shape, each.dtype, owner, each.offset, each.strides)
+                             for each in self.layouts]]  # fmt: skip
             del owner
         self.pool = [*self.pool[1 - KEPT :], held]
         return held

@@ -26,10 +26,9 @@ class BoundSource(Source):
             value for output in self.placing.outputs for value in output.values)}  # fmt: skip
         self.names |= {"binding": binding, "fitted": fitted, "ndarray": np.ndarray}
         self.names["run"] = binding.native.drive()
-        self.named: dict[int, str] = {}
-        """By the origins that they stand for, the names of what Python has computed."""
-        used = (origin for note in self.placing.notes for _, origin, _ in note.slots)
-        self.used = {id(origin) for origin in used}
+        self.named: dict[Any, str] = {}
+        """By their memory, the names of what Python has computed."""
+        self.used = {memory for note in self.placing.notes for _, memory, _ in note.slots}
 
     def written(self) -> Source:
         graph, placing = self.graph, self.placing
@@ -66,29 +65,27 @@ class BoundSource(Source):
 
     def _name_outside(self, value: Value) -> None:
         """Tell the stretches where an array from outside is."""
-        array: Any = self.placing.recording.arrays.get(value)
-        key = 0 if array is None else id(self.placing.origin(value))
-        if key not in self.used or key not in self.placing.numbers:
+        recording = self.placing.recording
+        where = recording.layouts.get(value)
+        if where is None or where.memory not in self.used or value not in recording.taken:
             return
-        if array is not self.placing.origin(value):  # a view, in Python, of what is named already
-            return
-        name, number = self.name(value), self.placing.numbers[key]
+        name, number = self.name(value), self.placing.numbers[where.memory]
         if value.kind != ARGUMENT:
-            layout = self.known("l", (array.shape, array.strides, array.dtype))
+            layout = self.known("l", (where.shape, where.strides, where.dtype))
             unlike = (f"{name}.strides != {layout}[1] or {name}.shape != {layout}[0] "
                       f"or {name}.dtype is not {layout}[2]")  # fmt: skip
             self.write(f"        if {unlike}: {name} = fitted({name}, *{layout})")
         if value.kind == COMPUTED:
-            self.named[key] = name
+            self.named[where.memory] = name
         self.write(f"        n[{number}] = id({name})")
 
     def _stretch(self, stretch: Stretch, number: int) -> None:
         lines = [each.line for each in stretch.lines]
         keys = [key.number + 1 for line in lines for key in keys_of(line)]
         self.draw("        ", max(keys, default=0))
-        origins = [id(origin) for note in self.placing.notes[stretch.first : stretch.last]
-                   for _, origin, _ in note.slots]  # fmt: skip
-        used = ", ".join(self.named[key] for key in dict.fromkeys(origins) if key in self.named)
+        needed = [memory for note in self.placing.notes[stretch.first : stretch.last]
+                  for _, memory, _ in note.slots]  # fmt: skip
+        used = ", ".join(self.named[each] for each in dict.fromkeys(needed) if each in self.named)
         self.write(f"        e = run(c.at[{number}])  # {used}", lines[0])
         self.write(f"        if e >= 0: binding.again(c, {number}, e)", lines[0])
         for line in stretch.gradients:

@@ -20,7 +20,7 @@ from minidp.graph import Graph
 from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value
 from minidp.promotion import promoted
 from minidp.tensor import wrap
-from minidp.types import Array
+from minidp.types import Array, DType, Shape
 
 
 @dataclass(eq=False)
@@ -33,28 +33,63 @@ class Noted:
 
 
 @dataclass(eq=False)
+class Layout:
+    """Where a value lies: in some memory, from a byte on."""
+
+    memory: Any
+    offset: int
+    shape: Shape
+    dtype: DType
+    strides: tuple[int, ...]
+
+
+@dataclass(eq=False)
 class Recording:
-    """Lines that were run once; ``arrays`` are traced, and say where each value lies."""
+    """Lines that were run once, and where each value lies."""
 
     graph: Graph
     lines: list[Noted] = field(default_factory=list)
-    arrays: dict[Value, Array] = field(default_factory=dict)
-    cells: list[Array] = field(default_factory=list)
-    """For each random key of the step, where kernels find its words."""
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    taken: dict[Value, None] = field(default_factory=dict)
+    """The values whose array is found anew in each run."""
+    cells: list[Any] = field(default_factory=list)
+    """For each random key of the step, the memory in which kernels find its words."""
 
 
 class FirstRun:
-    """Runs the lines of a graph on real arrays, with all that they do, and takes notes."""
+    """Runs the lines of a graph on real arrays, with all that they do, and takes notes.
+
+    Arrays are let go after their last use, as in every run: notes are about memory, not arrays.
+    """
 
     def __init__(self, graph: Graph, native: Any, constants: dict[Value, Array]) -> None:
         self.graph, self.native, self.constants = graph, native, constants
         self.recording = Recording(graph)
         self.keys: list[Any] = []
-        self.recording.cells = [native.origin(np.zeros(4, np.uint64)) for _ in graph.keys]
         self.plain: dict[Value, Array] = {}
+        self.traced: dict[Value | int, Array] = {}
+        """Values, and by their numbers the words of random keys."""
+        self._memory: dict[int, tuple[Array, Any]] = {}
+        """By the ids of their origins, which it keeps alive, the memory of traced arrays."""
+        for number in range(len(graph.keys)):
+            self.traced[number] = native.origin(np.zeros(4, np.uint64))
+            self.recording.cells.append(self._memory_of(self.traced[number]))
 
     def run(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         """The results of the step."""
+        self._begin(arrays)
+        for line, dead in zip(self.graph.lines, self.graph.last_uses(), strict=True):
+            self._draw(max([key.number + 1 for key in keys_of(line)], default=0))
+            try:
+                self.recording.lines.append(self._run(line))
+            except Exception as error:
+                error.add_note(whereabouts(line))
+                raise
+            self._let_go(dead)
+        self._draw(len(self.graph.keys))
+        return tuple(wrap(self.plain[value]) for value in self.graph.results)
+
+    def _begin(self, arrays: Sequence[Array]) -> None:
         for value, array in zip(self.graph.arguments, arrays, strict=True):
             self._take(value, array)
         copied = dict.fromkeys(self.graph.copied())
@@ -64,37 +99,54 @@ class FirstRun:
                 self._take(value, value.node.grad.array)
             elif value.kind == STATE:
                 array = self.constants.get(value, value.array)
-                self._take(value, np.array(array) if value in copied else array)
-        for line in self.graph.lines:
-            self._draw(max([key.number + 1 for key in keys_of(line)], default=0))
-            try:
-                self.recording.lines.append(self._run(line))
-            except Exception as error:
-                error.add_note(whereabouts(line))
-                raise
-        self._draw(len(self.graph.keys))
-        return tuple(wrap(self.plain[value]) for value in self.graph.results)
+                self._take(value, np.array(array) if value in copied else array,
+                           fixed=value not in copied)  # fmt: skip
 
-    def _take(self, value: Value, array: Array) -> None:
+    def _take(self, value: Value, array: Array, fixed: bool = False) -> None:
         """``array`` comes from outside of what is noted."""
         self.plain[value] = array
         if type(array) is np.ndarray:
-            self.recording.arrays[value] = self.native.origin(array)
+            self._place(value, self.native.origin(array), fixed)
+            self.recording.taken |= {} if fixed else {value: None}
+
+    def _place(self, value: Value, array: Array, fixed: bool = False) -> None:
+        """Write down where a value lies."""
+        self.traced[value] = array
+        origin = self.native.origin_of(array)
+        offset = self.native.start(array) - self.native.low(origin)
+        self.recording.layouts[value] = Layout(
+            self._memory_of(origin, fixed), offset, array.shape, array.dtype, array.strides
+        )
+
+    def _memory_of(self, origin: Array, fixed: bool = False) -> Any:
+        if id(origin) not in self._memory:
+            self._memory[id(origin)] = origin, self.native.Memory(origin, fixed)
+        return self._memory[id(origin)][1]
+
+    def _let_go(self, dead: Sequence[Value]) -> None:
+        """Forget values, and the memory that no other one is in."""
+        for value in dead:
+            self.plain.pop(value, None)
+            self.traced.pop(value, None)
+        alive = {id(self.native.origin_of(array)) for array in self.traced.values()}
+        self._memory = {key: known for key, known in self._memory.items() if key in alive}
 
     def _draw(self, count: int) -> None:
         for key in self.graph.keys[len(self.keys) : count]:
             self.keys.append(key.generator.next_key())
-            self.recording.cells[key.number][:] = words_of(self.keys[-1])
+            self.native.plain(self.traced[key.number])[:] = words_of(self.keys[-1])
 
     def _run(self, line: Line) -> Noted:
         if line.node is not None:
             value = line.inputs[0]
             line.node.grad = None if value is None else wrap(self.plain[value])
             return Noted(line)
-        if not may_be_noted(line):
+        parts: list[Value | Key] = [*dict.fromkeys(line.values()), *dict.fromkeys(keys_of(line))]
+        keys = [part.number if isinstance(part, Key) else part for part in parts]
+        if not may_be_noted(line) or any(key not in self.traced for key in keys):
             self._python(line)
             return Noted(line, reason="it is Python")
-        notes = self._noted(line)
+        notes = self._noted(line, parts, [self.traced[key] for key in keys])
         if notes.problem is not None:
             self._python(line)
             return Noted(line, reason=notes.problem)
@@ -116,10 +168,8 @@ class FirstRun:
             return self.keys[given.number]
         return tuple(map(self._value, given)) if isinstance(given, tuple) else given
 
-    def _noted(self, line: Line) -> Any:
+    def _noted(self, line: Line, parts: Sequence[Value | Key], arrays: list[Array]) -> Any:
         """The notes of a line, with a problem where it cannot be repeated; its results."""
-        parts: list[Value | Key] = [*dict.fromkeys(line.values()), *dict.fromkeys(keys_of(line))]
-        arrays = [self._traced(part) for part in parts]
         function = computed(line, parts)
         results, notes = self.native.note(function, arrays)
         if len(results) != len(line.outputs):
@@ -131,13 +181,18 @@ class FirstRun:
         if notes.problem is None:
             for value, y in zip(line.outputs, results, strict=True):
                 self.plain[value] = self.native.plain(y)
-                self.recording.arrays[value] = self.native.as_traced(y)
+                self._place(value, self.native.as_traced(y))
+            for note in notes.taken:
+                note.slots = [(word, self._settled(origin, notes.fixed), offset)
+                              for word, origin, offset in note.slots]  # fmt: skip
+            notes.fresh, notes.fixed = {}, {}
         return notes
 
-    def _traced(self, part: Value | Key) -> Array:
-        if isinstance(part, Key):
-            return self.recording.cells[part.number]
-        return self.recording.arrays[part]
+    def _settled(self, origin: Any, fixed: dict[int, Array]) -> Any:
+        """The memory that an origin is; what is no array stays as it is."""
+        if not isinstance(origin, self.native.Array):
+            return origin
+        return self._memory_of(origin, id(origin) in fixed)
 
 
 def may_be_noted(line: Line) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from minidp.line import COMPUTED, STATE, Line, Value
+from minidp.line import COMPUTED, Line, Value
 from minidp.noted import Noted, Recording, computed_by, keys_of
-from minidp.types import Array
 
 
 @dataclass(eq=False)
@@ -25,22 +24,21 @@ class Stretch:
 class Output:
     """Memory that is given away: who has it may keep it, so it is new where somebody does."""
 
-    origin: Array
+    memory: Any
     values: list[Value] = field(default_factory=list)
 
 
 class Placing:
     """``pieces`` are, in order, Stretches and Python lines; ``notes`` all notes in them.
 
-    An origin is an array that stands for some memory. ``outside`` are those that each run has
-    anew: arguments, what Python gives, keys, outputs. ``spans`` are those of the memory between.
+    ``numbers`` has the memory that each run has anew: arguments, what Python gives, keys, outputs.
+    ``spans`` has the first and the last note of all other that is not always the same.
     """
 
     def __init__(self, recording: Recording, native: Any) -> None:
         self.recording, self.native = recording, native
         self.python = {each.line for each in recording.lines if each.notes is None}
-        self.outside: dict[int, Array] = {}
-        self._fixed: dict[int, Array] = {}
+        self.outside = dict[Any, None]()
         self.possible = True
         """Whether the step can be bound; not where a line gives fresh memory beside such views."""
         self._set_apart()
@@ -48,34 +46,28 @@ class Placing:
         self.notes: list[Any] = []
         self._cut()
         self.outputs = self._given_away()
-        for output in self.outputs:
-            self.outside[id(output.origin)] = output.origin
-        self.numbers = {key: number for number, key in enumerate(self.outside)}
-        self.spans: dict[tuple[int, int], tuple[int, int, Array]] = {}
-        self._lines = [n for n, each in enumerate(self._natively()) for _ in each.notes.taken]
-        self._held = {id(self.origin(value)) for value in recording.arrays}
+        self.outside |= dict.fromkeys(output.memory for output in self.outputs)
+        self.numbers = {memory: number for number, memory in enumerate(self.outside)}
+        self.spans: dict[Any, tuple[int, int]] = {}
         self._find_spans()
 
-    def origin(self, value: Value) -> Array:
-        return self.native.origin_of(self.recording.arrays[value])
+    def memory(self, value: Value) -> Any:
+        return self.recording.layouts[value].memory
 
     def _set_apart(self) -> None:
         """Say what comes from outside. Views of it that Python sees are Python's, too."""
         makers = computed_by(self.recording)
-        for cell in self.recording.cells:
-            self.outside[id(cell)] = cell
-        for value in self.recording.arrays:
-            if value.kind == STATE and value not in self.recording.graph.copied():
-                self._fixed[id(self.origin(value))] = self.origin(value)
-            elif value.kind != COMPUTED or makers[value].line in self.python:
-                self.outside[id(self.origin(value))] = self.origin(value)
+        self.outside |= dict.fromkeys(self.recording.cells)
+        for value in self.recording.layouts:
+            if value.kind != COMPUTED or makers[value].line in self.python:
+                if self.memory(value).fixed is None:
+                    self.outside[self.memory(value)] = None
         pending = list(self.seen())
         while pending:
             maker = makers.get(pending.pop())
             if maker is None or maker.line in self.python:
                 continue
-            origins = [self.origin(value) for value in maker.line.outputs]
-            known = [id(origin) in {**self.outside, **self._fixed} for origin in origins]
+            known = [self.lasts(self.memory(value)) for value in maker.line.outputs]
             if any(known):
                 self.python.add(maker.line)
                 pending += maker.line.values()
@@ -107,34 +99,25 @@ class Placing:
                 stretch.lines.append(each)
                 self.notes += each.notes.taken
                 stretch.last = len(self.notes)
-                self._fixed |= each.notes.fixed
 
     def _given_away(self) -> list[Output]:
-        makers, found = computed_by(self.recording), dict[int, Output]()
+        makers, found = computed_by(self.recording), dict[Any, Output]()
         for value in self.seen():
             if value.kind == COMPUTED and makers[value].line not in self.python:
-                origin = self.origin(value)
-                found.setdefault(id(origin), Output(origin)).values.append(value)
+                memory = self.memory(value)
+                found.setdefault(memory, Output(memory)).values.append(value)
         return list(found.values())
-
-    def _natively(self) -> list[Noted]:
-        return [each for stretch in self.stretches() for each in stretch.lines]
-
-    def key(self, origin: Array, note: int) -> tuple[int, int]:
-        """What memory is told by: that of a value, or that in which one line works."""
-        return id(origin), -1 if id(origin) in self._held else self._lines[note]
 
     def _find_spans(self) -> None:
         for number, note in enumerate(self.notes):
-            for _, origin, _ in note.slots:
-                if isinstance(origin, self.native.Array) and not self.lasts(origin):
-                    key = self.key(origin, number)
-                    first = self.spans.get(key, (number,))[0]
-                    self.spans[key] = first, number, origin
+            for _, memory, _ in note.slots:
+                if isinstance(memory, self.native.Memory) and not self.lasts(memory):
+                    first, _ = self.spans.get(memory, (number, number))
+                    self.spans[memory] = first, number
 
-    def lasts(self, origin: Array) -> bool:
+    def lasts(self, memory: Any) -> bool:
         """Whether memory is from outside, or always the same."""
-        return id(origin) in self.outside or id(origin) in self._fixed
+        return memory in self.outside or memory.fixed is not None
 
     def stretches(self) -> list[Stretch]:
         return [piece for piece in self.pieces if isinstance(piece, Stretch)]

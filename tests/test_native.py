@@ -299,7 +299,7 @@ def test_many_batches_in_one_call():
     copy.renew()
     losses = np.zeros(len(data), np.float32)
     table = binding.rows(copy, data)
-    number = binding.placing.numbers[id(binding.placing.origin(program.graph.results[0]))]
+    number = binding.placing.numbers[binding.placing.memory(program.graph.results[0])]
     cells = [losses[i : i + 1] for i in range(len(data))]
     table[:, number] = [id(cell) for cell in cells]
     assert copy.bound.run(rows=table) == -1 and copy.bound.rounds_done() == len(data) - 1

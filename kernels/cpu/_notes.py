@@ -9,7 +9,7 @@ import threading
 
 import numpy as np
 
-from ._address import Address, address, collapsed, origin_of, spread
+from ._address import Address, address, collapsed, extent, low, origin_of, spread, start
 from ._frames import CannotNoteError, compiled_frame
 from ._inner import inner_loop
 from ._loops import cast, choose, guard, walk
@@ -31,6 +31,19 @@ class Note:
 
 
 FRAME = "frame"
+
+
+class Memory:
+    """Some memory of a step, without what it holds: its bytes, how far behind the first element of
+    its array it begins, and the array, if it is always that one."""
+
+    def __init__(self, origin, fixed):
+        self.size, self.behind = extent(origin), low(origin) - start(origin)
+        self.fixed = origin if fixed else None
+
+    def address(self):
+        """Where it is, if it is always there."""
+        return low(self.fixed)
 
 
 class Private:

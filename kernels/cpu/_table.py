@@ -8,7 +8,7 @@ import ctypes
 
 import numpy as np
 
-from ._address import extent, low, start
+from ._address import start
 from ._native import HEADER, drive
 from ._notes import FRAME, Private
 
@@ -108,13 +108,15 @@ class Bound:
         return int(self.headers[group][0][HEADER.index("round")])
 
 
-def array_at(address, like):
-    """An array of the shape, dtype and strides of another, at an address."""
-    if not like.size:
-        return np.empty(like.shape, like.dtype)
-    first = low(like)
-    memory = np.frombuffer(bytes_at(address + first - start(like), extent(like)), np.uint8)
-    return np.ndarray(like.shape, like.dtype, memory, start(like) - first, like.strides)
+def array_at(address, shape, dtype, strides):
+    """An array whose first element is at an address; nobody keeps that memory for it."""
+    steps = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    first = sum(step for step in steps if step < 0)
+    size = dtype.itemsize + sum(map(abs, steps))
+    memory = np.frombuffer(bytes_at(address + first, size), np.uint8)
+    return np.ndarray(shape, dtype, memory, -first, strides)
 
 
 def bytes_at(address, size):

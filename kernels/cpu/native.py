@@ -15,13 +15,13 @@ from ._inner import fields_known
 from ._meeting import Meeting
 from ._names import names
 from ._native import drive
-from ._notes import Notes, noting
+from ._notes import Memory, Notes, noting
 from ._table import Bound, Plan, aligned, array_at
 from ._traced import Traced, made, origin, plain
 from ._verify import verified
 
-__all__ = ["Array", "Bound", "Meeting", "Plan", "aligned", "array_at", "as_traced", "drive",
-           "extent", "low", "native", "note", "origin", "origin_of", "placed", "plain", "start",
+__all__ = ["Array", "Bound", "Meeting", "Memory", "Plan", "aligned", "array_at", "as_traced",
+           "drive", "extent", "low", "native", "note", "origin", "origin_of", "placed", "plain", "start",
            "usable", "verified"]  # fmt: skip
 Array = np.ndarray
 
