@@ -83,9 +83,8 @@ class Binding:
             base = int(copy.bound.bases[number]) + behind
         else:
             base = copy.addresses[number]
-        return self.native.array_at(  # type: ignore[no-any-return]
-            base + layout.offset, layout.shape, layout.dtype, layout.strides
-        )
+        start = base + layout.offset
+        return self.native.array_at(start, layout.shape, layout.dtype, layout.strides)
 
     def again(self, copy: Copy, place: int, failed: int) -> None:
         """A note of a stretch has stopped: run its line in Python, which may raise, and go on."""

@@ -59,9 +59,9 @@ class Placing:
         makers = computed_by(self.recording)
         self.outside |= dict.fromkeys(self.recording.cells)
         for value in self.recording.layouts:
-            if value.kind != COMPUTED or makers[value].line in self.python:
-                if self.memory(value).fixed is None:
-                    self.outside[self.memory(value)] = None
+            python = value.kind != COMPUTED or makers[value].line in self.python
+            if python and self.memory(value).fixed is None:
+                self.outside[self.memory(value)] = None
         pending = list(self.seen())
         while pending:
             maker = makers.get(pending.pop())

@@ -181,8 +181,8 @@ def test_what_was_given_away_stays_as_it_was():
     kept = []
     for x, y in data:
         (loss,) = program([x, y])
-        kept.append([(a, a.copy()) for a in (loss.array, *(p.grad.array
-                                                           for p in model.parameters()))])  # fmt: skip
+        arrays = [loss.array, *(p.grad.array for p in model.parameters())]
+        kept.append([(a, a.copy()) for a in arrays])
     assert all((a == copy).all() for each in kept for a, copy in each)
     assert len({a.ctypes.data for each in kept for a, _ in each}) == len(kept) * len(kept[0])
 

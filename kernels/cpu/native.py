@@ -21,8 +21,8 @@ from ._traced import Traced, made, origin, plain
 from ._verify import verified
 
 __all__ = ["Array", "Bound", "Meeting", "Memory", "Plan", "aligned", "array_at", "as_traced",
-           "drive", "extent", "low", "native", "note", "origin", "origin_of", "placed", "plain", "start",
-           "usable", "verified"]  # fmt: skip
+           "drive", "extent", "low", "native", "note", "origin", "origin_of", "placed", "plain",
+           "start", "usable", "verified"]  # fmt: skip
 Array = np.ndarray
 
 
