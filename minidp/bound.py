@@ -29,7 +29,7 @@ class Binding:
     """What all bound copies of a step share; ``take`` gives a copy that nobody runs."""
 
     def __init__(self, placing: Placing) -> None:
-        self.placing, self.native = placing, placing.native
+        self.placing, self.native = placing.settled(), placing.native
         self.stretches = placing.stretches()
         spans = [(*span, memory.size) for memory, span in placing.spans.items()]
         self.offsets, self.size = self.native.placed(spans)

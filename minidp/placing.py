@@ -45,11 +45,26 @@ class Placing:
         self.pieces: list[Stretch | Line] = []
         self.notes: list[Any] = []
         self._cut()
+        self.outputs: list[Output] = []
+        self.numbers: dict[Any, int] = {}
+        self.spans: dict[Any, tuple[int, int]] = {}
+
+    def append(self, noted: Noted) -> None:
+        """Let the step do more natively at its end; before it is ``settled``."""
+        if not self.pieces or not isinstance(self.pieces[-1], Stretch):
+            self.pieces.append(Stretch(first=len(self.notes)))
+        stretch = self.stretches()[-1]
+        stretch.lines.append(noted)
+        self.notes += noted.notes.taken
+        stretch.last = len(self.notes)
+
+    def settled(self) -> Placing:
+        """Number all memory, and find how long each piece is needed."""
         self.outputs = self._given_away()
         self.outside |= dict.fromkeys(output.memory for output in self.outputs)
         self.numbers = {memory: number for number, memory in enumerate(self.outside)}
-        self.spans: dict[Any, tuple[int, int]] = {}
         self._find_spans()
+        return self
 
     def memory(self, value: Value) -> Any:
         return self.recording.layouts[value].memory

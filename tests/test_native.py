@@ -12,10 +12,14 @@ from test_capture import MODELS, batches
 
 import minidp as dp
 from minidp import nn
+from minidp.appended import append, append_note
+from minidp.bound import Binding
+from minidp.errors import GraphError
 from minidp.line import COMPUTED, Line, Value
-from minidp.noted import computed
+from minidp.noted import FirstRun, computed
 from minidp.op import OPS
-from minidp.program import Program, native_calls
+from minidp.placing import Placing
+from minidp.program import Program, constants_of, native_calls
 
 native = native_calls()
 if native is None:
@@ -399,6 +403,93 @@ def test_a_meeting_ends_when_it_is_stopped_or_somebody_is_missing():
     thread.start()
     assert table([other.note()], None).run() == 0
     thread.join()
+
+
+def replica(model, rank, size, buckets, meeting, lr):
+    """A step of a replica that stays in native code: forward, backward, packing, the sum of its
+    slice over replicas, the update of that, with a meeting before and behind the sum."""
+    step = step_of(model, fuse=False)
+    for x, y in batches("rows", 2, sizes=(6,)):
+        step(dp.tensor(x), dp.tensor(y))
+    first = FirstRun(step.graph, native, constants_of(step.graph))
+    first.run(batches("rows", 1, sizes=(6,))[0])
+    placing = Placing(first.recording, native)
+    leaves = [line for line in step.graph.lines if line.node is not None]
+    order = [next(i for i, p in enumerate(model.parameters()) if p.node is line.node)
+             for line in leaves]  # fmt: skip
+    starts = np.cumsum([0, *[p.array.size for p in model.parameters()]]).tolist()
+
+    def pack(xp, *given):
+        *gradients, bucket = given
+        for place, g in zip(order, gradients, strict=True):
+            bucket[starts[place] : starts[place + 1]] = g.reshape(-1)
+
+    def add(xp, *parts):
+        parts = [part[rank::size] for part in parts]
+        parts[0] += parts[1]
+        parts[0] *= -lr
+
+    def update(xp, total, *parameters):
+        for place, p in enumerate(parameters):
+            if place % size == rank:
+                p += total[starts[place] : starts[place + 1]].reshape(p.shape)
+
+    append(placing, pack, [line.inputs[0] for line in leaves], [buckets[rank]])
+    append_note(placing, meeting.note())
+    append(placing, add, [], buckets)
+    append_note(placing, meeting.note())
+    append(placing, update, [], [buckets[0], *(p.array for p in model.parameters())])
+    append_note(placing, meeting.note())
+    binding = Binding(placing)
+    assert binding.whole
+    return binding
+
+
+def test_replicas_train_in_native_code_over_many_batches():
+    size, lr, steps = 2, np.float32(0.05), 60
+    data = [batches("rows", steps, sizes=(6,)), batches("rows", steps, sizes=(6,))[::-1]]
+
+    def fresh():
+        dp.manual_seed(0)
+        return MODELS["mlp"][0]()
+
+    eager, model = fresh(), fresh()
+    for shares in zip(*data, strict=True):
+        found = []
+        for x, y in shares:
+            eager.zero_grad()
+            scores = eager(dp.tensor(x))
+            nn.functional.cross_entropy(scores, dp.tensor(y), ignore_index=4).backward()
+            found.append([p.grad.array.copy() for p in eager.parameters()])
+        for p, a, b in zip(eager.parameters(), *found, strict=True):
+            p.array[...] += (a + b) * -lr
+    count = sum(p.array.size for p in model.parameters())
+    buckets = [np.zeros(count, np.float32) for _ in range(size)]
+    meeting, tables = native.Meeting(size, seconds=30), []
+    replicas = [replica(model, rank, size, buckets, meeting, lr) for rank in range(size)]
+    for p, q in zip(model.parameters(), fresh().parameters(), strict=True):
+        p.array[...] = q.array
+    for binding, share in zip(replicas, data, strict=True):
+        copy = binding.take()
+        copy.renew()
+        tables.append((copy, binding.rows(copy, share)))
+    threads = [threading.Thread(target=copy.bound.run, kwargs={"rows": table})
+               for copy, table in tables]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not meeting.stopped
+    assert all(copy.bound.rounds_done() == steps - 1 for copy, _ in tables)
+    for p, q in zip(model.parameters(), eager.parameters(), strict=True):
+        assert p.array.tobytes() == q.array.tobytes()
+
+
+def test_what_is_appended_must_be_noted():
+    program, _, _ = bound("mlp")
+    placing = Placing(program.binding.placing.recording, native)
+    with pytest.raises(GraphError, match="natively in a captured step: add"):
+        append(placing, lambda xp, x: xp.cumsum(x), [], [np.ones(3)])
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
