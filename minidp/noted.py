@@ -174,10 +174,7 @@ class FirstRun:
         results, notes = self.native.note(function, arrays)
         if len(results) != len(line.outputs):
             notes.refuse("it gives another number of results")
-        if notes.problem is None and not self.native.verified(
-            notes, arrays, results, lambda *given: function(np, *given)
-        ):
-            notes.refuse("its notes give something else")
+        self._verify(notes, arrays, results, lambda *given: function(np, *given))
         if notes.problem is None:
             for value, y in zip(line.outputs, results, strict=True):
                 self.plain[value] = self.native.plain(y)
@@ -187,6 +184,16 @@ class FirstRun:
                               for word, origin, offset in note.slots]  # fmt: skip
             notes.fresh, notes.fixed = {}, {}
         return notes
+
+    def _verify(
+        self, notes: Any, arrays: list[Array], results: list[Array], function: Callable[..., Any]
+    ) -> None:
+        """Refuse notes that do not do what the line does; then it stays Python, and right."""
+        try:
+            if not self.native.verified(notes, arrays, results, function):
+                notes.refuse("its notes give something else")
+        except Exception as problem:
+            notes.refuse(f"its notes cannot be tried: {problem!r}")
 
     def _settled(self, origin: Any, fixed: dict[int, Array]) -> Any:
         """The memory that an origin is; what is no array stays as it is."""

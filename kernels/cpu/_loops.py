@@ -78,51 +78,72 @@ def _loop(name, kinds, element):
 @once
 def walk():
     """Calls an inner loop at every place of the outer axes, the last of which turns first."""
-    code = Code("walk")
-    builder, frame = code.builder, code.function.args[0]
-    loop, data, operands, axes, dims, steps, strides = (code.load(frame, i) for i in range(7))
-    pointers, given, index = (builder.alloca(I64, size=I64(n)) for n in (OPERANDS, OPERANDS, AXES))
-    with code.each(operands) as k:
-        code.store(code.load(frame, code.add(7, k)), pointers, k)
-    with code.each(axes) as k:
-        code.store(I64(0), index, k)
-    names = ("run", "turn", "more", "back", "end")
-    run, turn, more, back, end = map(builder.append_basic_block, names)
-    builder.branch(run)
-    builder.position_at_end(run)
-    with code.each(operands) as k:  # some loops move the pointers that they are given
-        code.store(code.load(pointers, k), given, k)
-    function = builder.inttoptr(loop, LOOP.as_pointer())
-    builder.call(function, [given, code.at(frame, dims), code.at(frame, steps), data])
-    last, called = code.add(axes, -1), builder.block
-    builder.branch(turn)
-    builder.position_at_end(turn)
-    axis = builder.phi(I64)
-    axis.add_incoming(last, called)
-    inside = builder.append_basic_block("inside")
-    builder.cbranch(builder.icmp_signed("<", axis, I64(0)), end, inside)
-    builder.position_at_end(inside)
-    place = code.at(frame, code.add(strides, builder.mul(axis, code.add(operands, 1))))
-    length, number = code.load(place, 0), code.add(code.load(index, axis), 1)
-    builder.cbranch(builder.icmp_signed("<", number, length), more, back)
-    builder.position_at_end(more)
-    code.store(number, index, axis)
-    _move(code, pointers, place, operands, I64(1))
-    builder.branch(run)
-    builder.position_at_end(back)
-    code.store(I64(0), index, axis)
-    _move(code, pointers, place, operands, builder.sub(I64(1), length))
-    axis.add_incoming(code.add(axis, -1), builder.block)
-    builder.branch(turn)
-    builder.position_at_end(end)
-    builder.ret(I32(0))
-    return code.address()
+    return Walk("walk").built().address()
 
 
-def _move(code, pointers, axis, operands, times):
-    with code.each(operands) as k:
-        step = code.builder.mul(code.load(axis, code.add(k, 1)), times)
-        code.store(code.add(code.load(pointers, k), step), pointers, k)
+class Walk(Code):
+    """Builds `walk`: operands have pointers, axes an index each; what is behind the last place of
+    an axis goes back to its first, and lets the axis before turn."""
+
+    def built(self):
+        self._begin()
+        run, turn, end = map(self.builder.append_basic_block, ("run", "turn", "end"))
+        self.builder.branch(run)
+        self.builder.position_at_end(run)
+        self._call()
+        last, called = self.add(self.axes, -1), self.builder.block
+        self.builder.branch(turn)
+        self.builder.position_at_end(turn)
+        axis = self.builder.phi(I64)
+        axis.add_incoming(last, called)
+        self._turn(axis, run, turn, end)
+        self.builder.position_at_end(end)
+        self.builder.ret(I32(0))
+        return self
+
+    def _begin(self):
+        builder, self.frame = self.builder, self.function.args[0]
+        (self.loop, self.data, self.operands, self.axes, self.dims, self.steps,
+         self.strides) = (self.load(self.frame, i) for i in range(7))  # fmt: skip
+        self.pointers, self.given = (builder.alloca(I64, size=I64(OPERANDS)) for _ in range(2))
+        self.index = builder.alloca(I64, size=I64(AXES))
+        with self.each(self.operands) as k:
+            self.store(self.load(self.frame, self.add(7, k)), self.pointers, k)
+        with self.each(self.axes) as k:
+            self.store(I64(0), self.index, k)
+
+    def _call(self):
+        with self.each(self.operands) as k:  # some loops move the pointers that they are given
+            self.store(self.load(self.pointers, k), self.given, k)
+        function = self.builder.inttoptr(self.loop, LOOP.as_pointer())
+        dims, steps = self.at(self.frame, self.dims), self.at(self.frame, self.steps)
+        self.builder.call(function, [self.given, dims, steps, self.data])
+
+    def _turn(self, axis, run, turn, end):
+        """One step along an axis; `turn` is come to again for the axis before."""
+        builder = self.builder
+        inside, more, back = map(builder.append_basic_block, ("inside", "more", "back"))
+        builder.cbranch(builder.icmp_signed("<", axis, I64(0)), end, inside)
+        builder.position_at_end(inside)
+        offset = builder.mul(axis, self.add(self.operands, 1))
+        place = self.at(self.frame, self.add(self.strides, offset))
+        length, number = self.load(place, 0), self.add(self.load(self.index, axis), 1)
+        builder.cbranch(builder.icmp_signed("<", number, length), more, back)
+        builder.position_at_end(more)
+        self.store(number, self.index, axis)
+        self._move(place, I64(1))
+        builder.branch(run)
+        builder.position_at_end(back)
+        self.store(I64(0), self.index, axis)
+        self._move(place, builder.sub(I64(1), length))
+        axis.add_incoming(self.add(axis, -1), builder.block)
+        builder.branch(turn)
+
+    def _move(self, axis, times):
+        """All pointers by so many strides of an axis."""
+        with self.each(self.operands) as k:
+            step = self.builder.mul(self.load(axis, self.add(k, 1)), times)
+            self.store(self.add(self.load(self.pointers, k), step), self.pointers, k)
 
 
 @once

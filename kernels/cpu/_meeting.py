@@ -59,56 +59,78 @@ class Meeting:
 def _meet():
     """Frame: the addresses of the counters, how many meet, spins; the addresses of sched_yield and
     of clock_gettime, which clock, and how many nanoseconds to wait."""
-    code = Code("meet")
-    builder, frame = code.builder, code.function.args[0]
-    arrived, turn, stopped = (code.words(code.load(frame, place)) for place in range(3))
-    size, spins, yields, clock, which, limit = (code.load(frame, place) for place in range(3, 9))
-    began, fields = builder.alloca(I64), builder.alloca(I64, size=I64(2))
-    builder.store(I64(0), began)
-    over = builder.load_atomic(stopped, "seq_cst", 8)
-    with builder.if_then(builder.icmp_signed("!=", over, I64(0)), likely=False):
-        builder.ret(I32(1))
-    before = builder.load_atomic(turn, "seq_cst", 8)
-    count = builder.atomic_rmw("add", arrived, I64(1), "seq_cst")
-    with builder.if_then(builder.icmp_signed("==", code.add(count, 1), size)):
-        builder.store_atomic(I64(0), arrived, "seq_cst", 8)
-        builder.atomic_rmw("add", turn, I64(1), "seq_cst")
-        builder.ret(I32(0))
-    first, look = builder.block, builder.append_basic_block("look")
-    builder.branch(look)
-    builder.position_at_end(look)
-    looks = builder.phi(I64)
-    looks.add_incoming(I64(0), first)
-    now = builder.load_atomic(turn, "seq_cst", 8)
-    with builder.if_then(builder.icmp_signed("!=", now, before)):
-        builder.ret(I32(0))
-    end = builder.load_atomic(stopped, "seq_cst", 8)
-    with builder.if_then(builder.icmp_signed("!=", end, I64(0))):
-        builder.ret(I32(1))
-    with builder.if_then(builder.icmp_signed(">", looks, spins), likely=False):
-        rest = builder.inttoptr(yields, ir.FunctionType(I32, []).as_pointer())
-        builder.call(rest, [])
-        due = builder.icmp_signed("==", builder.and_(looks, I64(CHECKED - 1)), I64(0))
-        with builder.if_then(due):
-            _give_up(code, clock, which, limit, began, fields, stopped)
-    looks.add_incoming(code.add(looks, 1), builder.block)
-    builder.branch(look)
-    return code.address()
+    return Meet("meet").built().address()
 
 
-def _give_up(code, clock, which, limit, began, fields, stopped):
-    """Stop the meeting if its time is over."""
-    builder = code.builder
-    kind = ir.FunctionType(I32, [I32, I64.as_pointer()]).as_pointer()
-    builder.call(builder.inttoptr(clock, kind), [builder.trunc(which, I32), fields])
-    seconds = builder.mul(code.load(fields, 0), I64(10**9))
-    now, first = builder.add(seconds, code.load(fields, 1)), builder.load(began)
-    is_first = builder.icmp_signed("==", first, I64(0))
-    builder.store(builder.select(is_first, now, first), began)
-    over = builder.icmp_signed(">", builder.sub(now, builder.load(began)), limit)
-    with builder.if_then(over, likely=False):
-        builder.store_atomic(I64(1), stopped, "seq_cst", 8)
-        builder.ret(I32(1))
+class Meet(Code):
+    """Builds what a table does at a meeting."""
+
+    def built(self):
+        builder, frame = self.builder, self.function.args[0]
+        self.arrived, self.turn, self.stopped = (
+            self.words(self.load(frame, place)) for place in range(3)
+        )
+        self.size, self.spins, self.yields, self.clock, self.which, self.limit = (
+            self.load(frame, place) for place in range(3, 9)
+        )
+        self.began, self.time = builder.alloca(I64), builder.alloca(I64, size=I64(2))
+        builder.store(I64(0), self.began)
+        self._leave_if("!=", self._seen(self.stopped), I64(0), 1)
+        before = self._seen(self.turn)
+        self._arrive()
+        self._wait(before)
+        return self
+
+    def _seen(self, counter):
+        return self.builder.load_atomic(counter, "seq_cst", 8)
+
+    def _leave_if(self, sign, a, b, status):
+        with self.builder.if_then(self.builder.icmp_signed(sign, a, b)):
+            self.builder.ret(I32(status))
+
+    def _arrive(self):
+        """The last one lets the others go, and leaves."""
+        builder = self.builder
+        count = builder.atomic_rmw("add", self.arrived, I64(1), "seq_cst")
+        with builder.if_then(builder.icmp_signed("==", self.add(count, 1), self.size)):
+            builder.store_atomic(I64(0), self.arrived, "seq_cst", 8)
+            builder.atomic_rmw("add", self.turn, I64(1), "seq_cst")
+            builder.ret(I32(0))
+
+    def _wait(self, before):
+        """Look, over and over, whether the turn has changed since."""
+        builder, first = self.builder, self.builder.block
+        look = builder.append_basic_block("look")
+        builder.branch(look)
+        builder.position_at_end(look)
+        looks = builder.phi(I64)
+        looks.add_incoming(I64(0), first)
+        self._leave_if("!=", self._seen(self.turn), before, 0)
+        self._leave_if("!=", self._seen(self.stopped), I64(0), 1)
+        with builder.if_then(builder.icmp_signed(">", looks, self.spins), likely=False):
+            rest = builder.inttoptr(self.yields, ir.FunctionType(I32, []).as_pointer())
+            builder.call(rest, [])
+            due = builder.icmp_signed("==", builder.and_(looks, I64(CHECKED - 1)), I64(0))
+            with builder.if_then(due):
+                self._give_up()
+        looks.add_incoming(self.add(looks, 1), builder.block)
+        builder.branch(look)
+
+    def _give_up(self):
+        """Stop the meeting if its time is over."""
+        builder = self.builder
+        kind = ir.FunctionType(I32, [I32, I64.as_pointer()]).as_pointer()
+        clock = builder.inttoptr(self.clock, kind)
+        builder.call(clock, [builder.trunc(self.which, I32), self.time])
+        seconds = builder.mul(self.load(self.time, 0), I64(10**9))
+        now, first = builder.add(seconds, self.load(self.time, 1)), builder.load(self.began)
+        is_first = builder.icmp_signed("==", first, I64(0))
+        builder.store(builder.select(is_first, now, first), self.began)
+        waited = builder.sub(now, builder.load(self.began))
+        over = builder.icmp_signed(">", waited, self.limit)
+        with builder.if_then(over, likely=False):
+            builder.store_atomic(I64(1), self.stopped, "seq_cst", 8)
+            builder.ret(I32(1))
 
 
 __all__ = ["Meeting"]

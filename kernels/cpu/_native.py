@@ -1,15 +1,14 @@
 """The few functions that run a table of calls without Python, as machine code made by LLVM.
 
 All have one signature, `int32 f(int64 *frame)`: nought, or what went wrong. A frame is a row of
-64-bit words, the first of which says what to do; the others are arguments, and each kind of
-function has its own layout:
+64-bit words; each kind of function has its own layout:
 
 - `thunk(kind)` calls a function that Numba compiled, as Numba's callers do:
   CODE, RETURN, EXPECTED, arguments. What a function returns must be what is expected.
-- `walk` calls an inner loop of NumPy's (the C function behind a ufunc) along the last of several
-  axes: LOOP, DATA, OPERANDS, AXES, then where in the frame DIMS, STEPS and STRIDES begin, then the
-  addresses of the operands; an axis has its length and a stride for each operand.
-- `guard` compares bytes: address, expected, how many.
+- `_loops.walk` calls an inner loop of NumPy's (the C function behind a ufunc) along the last of
+  several axes: LOOP, DATA, OPERANDS, AXES, then where in the frame DIMS, STEPS and STRIDES begin,
+  then the addresses of the operands; an axis has its length and a stride for each operand.
+- `_loops.guard` compares bytes: address, expected, how many.
 
 `drive` runs a whole table; its header has the fields of HEADER.
 """
@@ -157,33 +156,52 @@ def _argument(code, frame, place, kind):
 @once
 def _driver():
     """Runs a table: gives the number of the entry that failed, or -1."""
-    code = Code("drive", ir.FunctionType(I64, [WORDS]))
-    builder, header = code.builder, code.function.args[0]
-    field = {name: code.load(header, place) for place, name in enumerate(HEADER)}
-    entries, bases = code.words(field["entries"]), code.words(field["bases"])
-    with code.each(field["rounds"]) as turn:
-        code.store(turn, header, HEADER.index("round"))
-        row = builder.mul(turn, field["width"])
-        objects = code.at(code.words(field["objects"]), row)
-        with code.each(field["outside"]) as i:
-            number = code.load(code.words(field["which"]), i)
-            array = builder.add(code.load(objects, number), I64(DATA))
-            code.store(code.load(code.words(array), 0), bases, number)
-        patches = code.words(field["patches"])
-        with code.each(field["fixups"]) as i:
-            slot, array, offset = (
-                code.load(patches, code.add(builder.mul(i, I64(3)), k)) for k in range(3)
-            )
-            code.store(builder.add(code.load(bases, array), offset), code.words(slot), 0)
-        with code.each(field["count"], field["begin"]) as i:
-            place = builder.mul(i, I64(2))
-            function = builder.inttoptr(code.load(entries, place), CALL.as_pointer())
-            frame = code.words(code.load(entries, code.add(place, 1)))
-            status = builder.call(function, [frame])
-            with builder.if_then(builder.icmp_signed("!=", status, I32(0)), likely=False):
-                builder.ret(i)
-    builder.ret(I64(-1))
-    return code.address()
+    return Driver("drive", ir.FunctionType(I64, [WORDS])).built().address()
+
+
+class Driver(Code):
+    """Builds `drive`."""
+
+    def built(self):
+        header = self.function.args[0]
+        self.field = {name: self.load(header, place) for place, name in enumerate(HEADER)}
+        with self.each(self.field["rounds"]) as turn:
+            self.store(turn, header, HEADER.index("round"))
+            self._find_arrays(turn)
+            self._patch_frames()
+            with self.each(self.field["count"], self.field["begin"]) as entry:
+                self._run(entry)
+        self.builder.ret(I64(-1))
+        return self
+
+    def _find_arrays(self, turn):
+        """Read the addresses of the data of arrays from outside from their objects."""
+        field, bases = self.field, self.words(self.field["bases"])
+        row = self.builder.mul(turn, field["width"])
+        objects = self.at(self.words(field["objects"]), row)
+        with self.each(field["outside"]) as i:
+            number = self.load(self.words(field["which"]), i)
+            array = self.builder.add(self.load(objects, number), I64(DATA))
+            self.store(self.load(self.words(array), 0), bases, number)
+
+    def _patch_frames(self):
+        """Write these addresses to the words of frames that depend on them."""
+        field, bases = self.field, self.words(self.field["bases"])
+        patches = self.words(field["patches"])
+        with self.each(field["fixups"]) as i:
+            first = self.builder.mul(i, I64(3))
+            slot, array, offset = (self.load(patches, self.add(first, k)) for k in range(3))
+            value = self.builder.add(self.load(bases, array), offset)
+            self.store(value, self.words(slot), 0)
+
+    def _run(self, entry):
+        builder, entries = self.builder, self.words(self.field["entries"])
+        place = builder.mul(entry, I64(2))
+        function = builder.inttoptr(self.load(entries, place), CALL.as_pointer())
+        frame = self.words(self.load(entries, self.add(place, 1)))
+        status = builder.call(function, [frame])
+        with builder.if_then(builder.icmp_signed("!=", status, I32(0)), likely=False):
+            builder.ret(entry)
 
 
 @once
