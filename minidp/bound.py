@@ -6,6 +6,7 @@ takes other memory where somebody still does. All else lies in one piece, planne
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 from sys import getrefcount
@@ -58,6 +59,18 @@ class Binding:
     def take(self) -> Copy:
         """A copy that nobody runs."""
         return self.free.pop() if self.free else Copy(self)
+
+    def __str__(self) -> str:
+        """What runs natively, and what stays Python, and why."""
+        reasons = {each.line: each.reason for each in self.placing.recording.lines}
+        text = [f"{len(self.placing.notes)} native calls, {self.size} bytes planned"]
+        for piece in self.placing.pieces:
+            if isinstance(piece, Stretch):
+                calls = Counter(note.text for each in piece.lines for note in each.notes.taken)
+                text.append(", ".join(f"{count} {name}" for name, count in calls.most_common()))
+            else:
+                text.append(f"Python: {piece} ({reasons.get(piece) or 'it sees a view'})")
+        return "\n  ".join(text)
 
     @property
     def whole(self) -> bool:

@@ -180,6 +180,16 @@ def test_models_run_natively_and_give_the_bytes_of_python(name, fuse):
         assert found[0] == found[1]
 
 
+def test_a_binding_says_what_runs_natively():
+    step = dp.capture(lambda x: dp.cumsum(x.exp() + x.exp().tanh(), 0) * 2, fuse=False)
+    for _ in range(4):
+        step(dp.ones(3))
+    text = str(step.last.program.binding).splitlines()
+    assert text[0].startswith("4 native calls, ") and text[1] == "  1 exp, 1 tanh, 1 add"
+    assert text[2].endswith("(add.accumulate)") and "cumsum" in text[2]
+    assert text[3] == "  1 multiply"
+
+
 def test_what_was_given_away_stays_as_it_was():
     program, model, data = bound("mlp")
     kept = []

@@ -8,12 +8,13 @@ While a thread takes notes, memory is `Traced`: what NumPy's functions do with i
 import numpy as np
 
 from ._notes import noting
+from ._traced import made
 
 
 def empty(shape, dtype):
     """An array of unknown content, dense in the order of its axes."""
     y = np.empty(shape, dtype)
-    return y if noting.notes is None else _traced(y)
+    return y if noting.notes is None else made(y)
 
 
 def zeros(shape, dtype):
@@ -23,9 +24,3 @@ def zeros(shape, dtype):
     y = empty(shape, dtype)
     y.fill(0)
     return y
-
-
-def _traced(array):
-    from ._traced import made
-
-    return made(array)

@@ -46,7 +46,8 @@ class Traced(np.ndarray):
         y = _indexed(self, key)
         if shares(y, self):
             return y
-        noting.notes and noting.notes.refuse("an array is indexed by arrays")
+        if noting.notes is not None:
+            noting.notes.refuse("an array is indexed by arrays")
         return made(np.asarray(plain(self)[plain(key)]))
 
     def __setitem__(self, key, value):

@@ -5,7 +5,7 @@
 A network of layers of 64 units, batch 32; forward, loss and backward, without fusion. Prints
 microseconds of a replay as a Python function, a call a line, and bound to memory, alternately in
 one process: best and median of many bursts, and their ratio. Then the steps per second of one
-thread and of two, each with a bound copy of its own, for replays one by one and for 200 batches in
+thread and of two, each with a bound copy of its own, for replays one by one and for 100 batches in
 one native call. The second core must be free for a fair number: bursts are short, the best counts.
 """
 
@@ -26,7 +26,7 @@ from minidp import nn
 from minidp.backend.cpu import blas_threads
 from minidp.program import Program
 
-BATCHES = 200
+BATCHES = 100
 
 
 def captured() -> tuple[Program, list[Any]]:
