@@ -91,12 +91,13 @@ class Binding:
     def where(self, value: Value, copy: Copy) -> Array:
         """A value as an array on the memory of a copy that has run."""
         layout = self.placing.recording.layouts[value]
-        number, behind = self._place(layout.memory)
-        if number < len(self.placing.numbers):
-            base = int(copy.bound.bases[number]) + behind
-        else:
-            base = copy.addresses[number]
-        start = base + layout.offset
+        memory, start = layout.memory, layout.offset
+        if memory.fixed is not None:
+            start += memory.address()
+        elif memory in self.placing.numbers:
+            start += int(copy.bound.bases[self.placing.numbers[memory]]) + memory.behind
+        elif memory in self._inside:
+            start += copy.addresses[self._place(memory)[0]]
         return self.native.array_at(start, layout.shape, layout.dtype, layout.strides)
 
     def again(self, copy: Copy, place: int, failed: int) -> None:

@@ -23,6 +23,10 @@ from minidp.tensor import Tensor
 from minidp.types import Array
 
 
+KEPT = 2**24
+"""Up to so many bytes, a program that does not run keeps the memory that it is bound to."""
+
+
 class Program:
     """A runnable graph. ``text`` is its Python source; ``binding`` its native part, if it has one,
     which its first run makes."""
@@ -81,6 +85,11 @@ class Program:
     def nbytes(self) -> int:
         """The memory that the bound copies of the step hold between its runs."""
         return 0 if self.binding is None else sum(copy.nbytes() for copy in self.binding.free)
+
+    def let_go(self) -> None:
+        """Let the memory of bound copies go, if it is much: another program runs now."""
+        if self.binding is not None and self.nbytes() > KEPT:
+            self.binding.free.clear()
 
     def valid(self) -> bool:
         """Whether all is as the program expects it: parameters and buffers lie where they lay and

@@ -70,6 +70,7 @@ FUNCTIONS = {
     "another shape": lambda xp, x: xp.reshape(x.T, (5, 7)),
     "a part": lambda xp, x: placed(xp.zeros((9, 7), x.dtype), x),
     "a question": lambda xp, x: x * 2 if bool(xp.any(x > 100)) else x * 3,
+    "surrounded": lambda xp, x: xp.pad(x, ((1, 0), (2, 3)), constant_values=0.5),
     "triangle": lambda xp, x: xp.tril(x),
     "views": lambda xp, x: xp.moveaxis(x[None], 0, -1),
 }
@@ -215,6 +216,18 @@ def test_memory_is_used_again_when_nobody_has_it():
         step(x)
     addresses = {step(x).array.ctypes.data for _ in range(10)}
     assert len(addresses) == 1
+
+
+def test_programs_that_do_not_run_let_large_memory_go():
+    step = dp.capture(lambda x: (x.exp() + 1).sum(), fuse=False)
+    for n in (2**22, 3):
+        for _ in range(4):
+            step(dp.ones(n))
+        if n > 3:
+            large = step.last.program
+            assert large.nbytes() > 2**24
+    assert large.nbytes() == 0 and step.last.program.nbytes() > 0
+    assert step(dp.ones(2**22)).item() == pytest.approx(2**22 * (1 + np.e), rel=1e-5)
 
 
 def test_a_step_and_its_copies_are_let_go(no_collector):

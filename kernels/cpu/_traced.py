@@ -197,6 +197,17 @@ def _copyto(target, source, casting="same_kind", where=True):
     note_copy(source, target)
 
 
+def _pad(x, widths, mode="constant", *, constant_values=0):
+    y = made(np.pad(plain(x), widths, mode, constant_values=constant_values))
+    if mode != "constant" or np.ndim(constant_values) or np.shape(widths) != (x.ndim, 2):
+        noting.notes.refuse("numpy.pad")
+        return y
+    note_copy(constant_values, y)
+    note_copy(x, y[tuple(slice(before, before + n)
+                         for (before, _), n in zip(widths, x.shape, strict=True))])  # fmt: skip
+    return y
+
+
 def _broadcast(x, shape, **options):
     y = np.broadcast_to(plain(x), shape).view(Traced)
     y.stands_on = origin_of(x)
@@ -207,6 +218,7 @@ NOTED = {
     np.concatenate: _concatenate,
     np.where: _where,
     np.copyto: _copyto,
+    np.pad: _pad,
     np.empty_like: lambda x, *given, **options: made(np.empty_like(plain(x), *given, **options)),
     np.copy: lambda x, *given, **options: x.copy(),
     np.broadcast_to: _broadcast,
