@@ -22,7 +22,6 @@ from minidp.tape import content
 from minidp.tensor import Tensor
 from minidp.types import Array
 
-
 KEPT = 2**24
 """Up to so many bytes, a program that does not run keeps the memory that it is bound to."""
 
