@@ -24,7 +24,7 @@ class BoundSource(Source):
         self.binding, self.placing = binding, binding.placing
         self.places_of = {value: number for number, value in enumerate(
             value for output in self.placing.outputs for value in output.values)}  # fmt: skip
-        self.names |= {"binding": binding, "fitted": fitted, "ndarray": np.ndarray}
+        self.names |= {"binding": binding, "fitted": fitted, "asarray": np.asarray}
         self.names["run"] = binding.native.drive()
         self.named: dict[Any, str] = {}
         """By their memory, the names of what Python has computed."""
@@ -70,6 +70,8 @@ class BoundSource(Source):
         if where is None or where.memory not in self.used or value not in recording.taken:
             return
         name, number = self.name(value), self.placing.numbers[where.memory]
+        if where.shape == ():  # Python may give a number
+            self.write(f"        {name} = asarray({name})")
         if value.kind != ARGUMENT:
             layout = self.known("l", (where.shape, where.strides, where.dtype))
             unlike = (f"{name}.strides != {layout}[1] or {name}.shape != {layout}[0] "

@@ -159,7 +159,7 @@ class FirstRun:
         y = function(*map(self._value, line.inputs), **named)
         results = y if len(line.outputs) > 1 or isinstance(y, tuple) else (y,)
         for value, array in zip(line.outputs, results, strict=False):
-            self._take(value, array)
+            self._take(value, np.asarray(array) if isinstance(array, np.generic) else array)
 
     def _value(self, given: Any) -> Any:
         if isinstance(given, Value):

@@ -67,7 +67,7 @@ def test_a_binding_says_what_runs_natively():
         step(dp.ones(3))
     text = str(step.last.program.binding).splitlines()
     assert text[0].startswith("4 native calls, ") and text[1] == "  1 exp, 1 tanh, 1 add"
-    assert text[2].endswith("(add.accumulate)") and "cumsum" in text[2]
+    assert text[2].endswith("(ndarray.cumsum)") and "cumsum" in text[2]
     assert text[3] == "  1 multiply"
 
 
@@ -230,6 +230,16 @@ def test_many_batches_in_one_call():
     table[:, number] = [id(cell) for cell in cells]
     assert copy.bound.run(rows=table) == -1 and copy.bound.rounds_done() == len(data) - 1
     assert losses.tolist() == [program([x, y])[0].item() for x, y in data]
+
+
+def test_numbers_that_python_gives_are_arrays_natively():
+    step = dp.capture(lambda x: (x.argmax().float() * x + dp.cumsum(x, 0)[-1], x.argmin()))
+    for i in range(6):
+        x = dp.tensor(np.roll(rows(4), i))
+        y, place = step(x)
+        expected = x.argmax().float() * x + dp.cumsum(x, 0)[-1]
+        assert np.allclose(y.numpy(), expected.numpy()) and place.item() == x.argmin().item()
+    assert step.last.program.binding is not None
 
 
 def test_arrays_of_other_layouts_from_python_are_fitted():

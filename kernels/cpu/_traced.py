@@ -6,6 +6,8 @@ A `Traced` array is a view of a plain one. NumPy hands every ufunc and function 
 its base, so views need no note.
 """
 
+from types import FunctionType
+
 import numpy as np
 
 from ._address import origin_of
@@ -41,6 +43,9 @@ class Traced(np.ndarray):
         noted = NOTED.get(function) if noting.notes is not None else None
         if noted is not None:
             return noted(*arguments, **options)
+        in_python = isinstance(getattr(function, "_implementation", None), FunctionType)
+        if noting.notes is not None and not in_python and function not in HARMLESS:
+            noting.notes.refuse(f"numpy.{function.__name__}")
         return super().__array_function__(function, kinds, arguments, options)
 
     def __getitem__(self, key):
@@ -110,6 +115,26 @@ class Traced(np.ndarray):
 
     def tolist(self):
         return self._read().tolist()
+
+
+def _unknown(name):
+    """A method of arrays in C that computes, and leaves no note."""
+    method = getattr(np.ndarray, name)
+
+    def call(self, *given, **options):
+        if noting.notes is not None:
+            noting.notes.refuse(f"ndarray.{name}")
+        return method(plain(self), *plain(given), **plain(options))
+
+    return call
+
+
+for _name in ("argmax", "argmin", "argpartition", "argsort", "choose", "compress", "cumprod",
+              "cumsum", "dot", "nonzero", "partition", "put", "repeat", "searchsorted", "sort",
+              "take", "trace"):  # fmt: skip
+    setattr(Traced, _name, _unknown(_name))
+HARMLESS = (np.result_type, np.can_cast, np.min_scalar_type, np.shares_memory)
+"""NumPy's functions in C that look at arrays' shapes, dtypes and places only."""
 
 
 def plain(thing):

@@ -31,15 +31,14 @@ def verified(notes, inputs, results, function):
 
 def _accounted(notes, inputs, results):
     """Whether it is known where all memory is from: what NumPy has computed from traced arrays
-    without a note is traced, and no origin; results are views of inputs, or what is noted."""
+    without a note is traced, and no origin; results are views of inputs, or notes write them."""
     origins = {id(origin_of(x)): origin_of(x) for x in inputs if isinstance(x, Traced)}
     met = _met(notes)
     found = [*met.values(), *map(origin_of, results)]
     known = {**origins, **notes.fresh, **notes.fixed}
     strange = [o for o in found if id(o) not in known and isinstance(o, Traced)]
-    return not strange and all(
-        not y.size or id(origin_of(y)) in {**known, **met} for y in results
-    )
+    written = {**origins, **notes.fixed, **met}
+    return not strange and all(not y.size or id(origin_of(y)) in written for y in results)
 
 
 def _met(notes):
