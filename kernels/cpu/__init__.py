@@ -2,8 +2,8 @@
 
 `KERNELS` says which module serves which ops; a module is imported with its first kernel. Every
 kernel has its op's name and signature without `xp`; it returns NotImplemented for what it does not
-serve. `fused` is no op's: it computes the formulas of captured steps. `switches.winograd` says
-whether convolutions may use Winograd's transforms, which round a little more.
+serve. `fused` and `native` are no ops': they run captured steps. `switches.winograd` says whether
+convolutions may use Winograd's transforms, which round a little more.
 """
 
 from types import SimpleNamespace
@@ -23,6 +23,7 @@ KERNELS = {
     "index": ("take_along_dim", "scatter_along"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
+    "native": ("native",),
     "normalize": ("group_norm", "group_norm_back"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "order": ("ranked", "running_place", "cumsum"),

@@ -27,16 +27,7 @@ def served(*arrays):
 
 def ready(array):
     """`array` itself if aligned, writable and C-contiguous, else a copy that is."""
-    if array.flags.carray:
-        return array
-    result = empty(array.shape, array.dtype)
-    _copy(np.asarray(array), result)
-    return result
-
-
-@compiled
-def _copy(source, target):
-    target[...] = source
+    return array if array.flags.carray else array.copy("C")
 
 
 def channels_last(x):
