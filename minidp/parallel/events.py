@@ -15,8 +15,8 @@ class Event(NamedTuple):
     ``kind``: ``load`` (the loader is asked), ``copy`` (rows go to the device), ``forward`` and
     ``backward`` (``name`` is the module's path, "" the whole), ``ready`` (a moment: the gradient of
     a bucket is whole), ``reduce`` (adding it), ``wait`` (for other replicas; ``name`` says what
-    for), ``update`` (the optimiser), ``commit``, ``stall`` (something else held it up). ``size`` is
-    in bytes.
+    for; only where it had to), ``update`` (the optimiser), ``commit``, ``replay`` (a captured
+    step's forward and backward), ``stall`` (something else held it up). ``size`` is in bytes.
     """
 
     replica: int
@@ -42,6 +42,11 @@ class Recording:
     ) -> None:
         """Something that began at ``began`` ends now. Threads may note at the same time."""
         self.events.append(Event(replica, step, kind, name, began, perf_counter_ns(), size))
+
+    def keep(self, last: int) -> None:
+        """Forget steps after the ``last``: for these replicas only asked whether there was a
+        batch."""
+        self.events[:] = [event for event in self.events if event.step <= last]
 
     @contextmanager
     def span(self, replica: int, step: int, kind: str, name: str, size: int = 0) -> Iterator[None]:

@@ -147,11 +147,12 @@ class Scheduler:
         Replicas run freely through an epoch, without a hand-off per step. ``watch`` is called
         about ten times a second and ``on_epoch`` after each epoch, both in the caller's thread;
         ``on_step`` after each step by one replica, while the others wait: it may move a schedule.
-        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second.
+        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second. Epochs are
+        counted as the loader counts them, if it does.
         """
         losses = []
         for epoch in range(epochs):
-            self.progress = Progress(epoch=epoch)
+            self.progress = Progress(epoch=getattr(loader, "epoch", epoch))
             self.run_batches(loader, watch, accumulate, on_step, log)
             losses.append(self.progress.mean_loss)
             if on_epoch is not None:
@@ -216,7 +217,7 @@ class Scheduler:
     ) -> list[Any]:  # fmt: skip
         feed = Feed(batches, len(self.places), default_generator.step)
         exchange = Exchange(len(self.places), self.warn_after, self.deadline)
-        exchange.recording = self.recording
+        exchange.recording = self.recording if isinstance(program, Training) else None
         size = sum(bucket.master.data.nbytes for bucket in self.buckets)
         self._stats = Stats(exchange, feed, self.progress, size)
         lines = None if log is None else Logged(log, self._stats)
@@ -252,14 +253,22 @@ class Scheduler:
     def record(self) -> Iterator[Recording]:
         """Record what replicas do in this block, for a timeline.
 
-        Module by module, unless steps are captured. Recorded steps take a little longer.
+        Module by module, unless steps are captured. Recorded steps take a little longer;
+        evaluation is left out. Inside of ``on_step`` it begins, or ends, in the midst of a pass.
         """
         meta = {"model": type(self.model).__name__, "store": self.store}
-        self.recording = Recording([], [str(place) for place in self.places], meta)
+        recording = Recording([], [str(place) for place in self.places], meta)
+        self._record(recording)
         try:
-            yield self.recording
+            yield recording
+            recording.keep(default_generator.step)
         finally:
-            self.recording = None
+            self._record(None)
+
+    def _record(self, recording: Recording | None) -> None:
+        self.recording = recording
+        if self._stats is not None:
+            self._stats.exchange.recording = recording
 
     def check_replicas(self) -> None:
         """A ReplicaError that names the first parameter in which two replicas differ, as the last

@@ -72,6 +72,7 @@ class Program(ABC):
     def steps(self, world: World, feed: Feed) -> Iterator[tuple[Batch, list[Share]]]:
         """Every batch, and the shares of all replicas."""
         step = world.step
+        world.exchange.steps[world.rank] = step + 1  # for which the first batch is fetched
         split: list[Share] = []
         for given, used in feed.each(world.rank, world.exchange):
             batch, step = Batch.of(given), step + 1
@@ -190,7 +191,8 @@ class Training(Program):
     ) -> Tensor:
         given = self._cut(world, batch, part)
         if self.replays is not None:
-            return self.replays(world, kind, given, denominator, part)
+            with world.span("replay", ""):
+                return self.replays(world, kind, given, denominator, part)
         recording = world.exchange.recording
         if recording is None:
             return self.gradients(given, denominator)

@@ -13,8 +13,8 @@ from minidp.parallel.events import Event, Recording
 
 GROUPS = {
     "forward": "compute", "backward": "compute", "update": "compute", "commit": "compute",
-    "load": "data", "copy": "data", "reduce": "reduce", "wait": "wait", "stall": "stall",
-    "other": "other",
+    "replay": "compute", "load": "data", "copy": "data", "reduce": "reduce", "wait": "wait",
+    "stall": "stall", "other": "other",
 }  # fmt: skip
 """The group that the time of each kind is counted in. ``ready`` is an instant and has none."""
 
