@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -261,9 +262,11 @@ def test_a_timeline_of_the_first_epoch_and_a_log(suffix, tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no terminals to open")
 def test_a_terminal_shows_speed_and_busy_shares():
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
     ours, theirs = os.openpty()
-    process = subprocess.Popen([*EXAMPLE, *SMALL, "--epochs", "40"], env=OFFLINE, stderr=theirs,
-                               stdout=subprocess.DEVNULL)  # fmt: skip
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    process = subprocess.Popen([*EXAMPLE, "--devices", "2", "--epochs", "2"], env=OFFLINE,
+                               stderr=theirs, stdout=subprocess.DEVNULL)  # fmt: skip
     os.close(theirs)
     shown = b""
     while not re.search(rb"rows/s, busy \d+% \d+%", shown):

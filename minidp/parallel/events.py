@@ -43,10 +43,10 @@ class Recording:
         """Something that began at ``began`` ends now. Threads may note at the same time."""
         self.events.append(Event(replica, step, kind, name, began, perf_counter_ns(), size))
 
-    def keep(self, last: int) -> None:
-        """Forget steps after the ``last``: for these replicas only asked whether there was a
-        batch."""
-        self.events[:] = [event for event in self.events if event.step <= last]
+    def keep(self, first: int, last: int) -> None:
+        """Forget other steps: the end of one before, and questions for a batch that was not there.
+        """
+        self.events[:] = [event for event in self.events if first <= event.step <= last]
 
     @contextmanager
     def span(self, replica: int, step: int, kind: str, name: str, size: int = 0) -> Iterator[None]:

@@ -258,10 +258,11 @@ class Scheduler:
         """
         meta = {"model": type(self.model).__name__, "store": self.store}
         recording = Recording([], [str(place) for place in self.places], meta)
+        first = default_generator.step + 1
         self._record(recording)
         try:
             yield recording
-            recording.keep(default_generator.step)
+            recording.keep(first, default_generator.step)
         finally:
             self._record(None)
 
