@@ -231,7 +231,8 @@ def interrupt(place, times, seed=0):
     dice = random.Random(seed)
     command = f"import test_drill; test_drill.interrupted({place!r}, {times})"
     process = subprocess.Popen([sys.executable, "-c", command], cwd=Path(__file__).parent,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+                               text=True, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)  # fmt: skip
     counts = []
     for _ in range(times):
         if process.stdout.readline() != "ready\n":

@@ -98,12 +98,9 @@ class Scheduler:
     def _prepare(self) -> None:
         """Take over what the caller changed since: values, and which parameters are trained."""
         groups = [group["params"] for group in self.optimizer.param_groups]
-        trained = [
-            (p, p.dtype, p.shape, g)
-            for g, group in enumerate(groups) for p in group if p.requires_grad
-        ]  # fmt: skip
-        if self._trained is None or not _same(trained, self._trained):
-            options.check_trained(self.model, groups)
+        options.check_trained(self.model, groups)
+        trained = options.trained(groups)
+        if self._trained is None or not options.same(trained, self._trained):
             home = self.devices[0] if self.store == "device" else Device("cpu", 0)
             named = getattr(self.model, "named_parameters", dict)
             names = {p: name for name, p in dict(named()).items()}
@@ -170,10 +167,19 @@ class Scheduler:
             count = options.positive("accumulate", accumulate)
         batches = self._verified(batches)
         self._prepare()
-        after = None if on_step is None else partial(on_step, self.progress)
+        after = None if on_step is None else partial(self._after_step, on_step)
         program = Training(self.gradients, self.weights, self.optimizer, count, self.inspections,
                            self.replays, self.progress, after)  # fmt: skip
         self._launch(program, batches, watch, log)
+
+    def _after_step(self, on_step: Callable[[Progress], None]) -> None:
+        on_step(self.progress)
+        now = options.trained([group["params"] for group in self.optimizer.param_groups])
+        if self._trained is not None and not options.same(now, self._trained):
+            raise ReplicaError(
+                "on_step changed which parameters are trained (requires_grad, or the optimizer's "
+                "groups): do that between epochs, in on_epoch, or between calls"
+            )
 
     def _verified(self, batches: Iterable[Any]) -> Iterable[Any]:
         """The batches; before the first of all is trained on, its gradients are compared with those
@@ -279,10 +285,3 @@ class Scheduler:
     def fingerprint(self) -> str:
         """A hash of all parameters and buffers: equal ones are equal to the last bit."""
         return fingerprint(self.model, self.optimizer)
-
-
-def _same(these: list[Any], those: list[Any]) -> bool:
-    """Whether the same parameters are meant, with equal remarks on each."""
-    return len(these) == len(those) and all(
-        a[0] is b[0] and a[1:] == b[1:] for a, b in zip(these, those, strict=True)
-    )
