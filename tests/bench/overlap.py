@@ -50,8 +50,8 @@ def measure(make, rows, given, workload=None):
     for name, train in trainers.items():
         step, exposed = least[name]
         ratio = least["one"][0] / step
-        print(f"  {name:5} {len(train.buckets):2} bucket(s){step:8.2f} ms a step, "
-              f"{exposed:5.2f} exposed; {ratio:.2f} times one bucket's speed", flush=True)  # fmt: skip
+        line = f"{name:5} {len(train.buckets):2} bucket(s), {step:.2f} ms a step"
+        print(f"  {line}, {exposed:.2f} exposed; {ratio:.2f} times one bucket's speed", flush=True)
 
 
 def main():
