@@ -15,6 +15,7 @@ with its median. With one replica on two idle cores, what remains is the wait fo
 import argparse
 import threading
 import time
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -22,8 +23,8 @@ from statistics import median
 import minidp as dp
 from minidp import nn, optim
 from minidp.examples.mnist import MODELS
-from minidp.parallel import launch
 
+LAUNCH = import_module("minidp.parallel.launch")
 INTERVALS = (5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4)
 
 
@@ -78,7 +79,7 @@ def trainer(model, replicas, rows, steps):
 
 def timed(burst, interval, threads):
     """(delay, seconds of a step, thousands of loops a second of the busy threads)."""
-    launch.SWITCH = interval
+    LAUNCH.SWITCH = interval
     with Busy(threads) as busy:
         began = time.perf_counter()
         step, delay = burst()
