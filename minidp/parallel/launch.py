@@ -31,8 +31,9 @@ from minidp.random import default_generator
 GRACE = 2.0
 """Seconds that replicas are given to notice a failure at their next wait."""
 
-SWITCH = 5e-4
-"""Seconds after which a Python thread that computes lets another one run, while replicas run."""
+SWITCH = 2e-4
+"""Seconds after which a Python thread that computes lets another one run, while replicas run; see
+``tests/bench/busy_interpreter.py``."""
 
 STORES = {
     "local": "local", "local_update_cpu": "local", "local_allreduce_cpu": "local",
