@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+TURN = "its turn on the device"
+"""The name of a stall while other replicas have the device."""
+
 
 class Event(NamedTuple):
     """Something that a replica did from ``began`` to ``ended``, in ns of ``perf_counter_ns``.

@@ -17,7 +17,7 @@ from typing import Any
 
 from minidp.errors import ReplicaError
 from minidp.parallel.communicator import Tag
-from minidp.parallel.events import Recording
+from minidp.parallel.events import TURN, Recording
 
 
 class Stopped(BaseException):
@@ -227,7 +227,7 @@ class Exchange:
                 if self.failure is not None:
                     return
             self.queued[rank] += (time.perf_counter_ns() - began) / 1e9
-            self.moment(rank, "stall", "its turn on the device", 0, began)
+            self.moment(rank, "stall", TURN, 0, began)
         self.holding.add(rank)
 
     def end_turn(self, rank: int) -> None:
