@@ -31,6 +31,10 @@ from minidp.random import default_generator
 GRACE = 2.0
 """Seconds that replicas are given to notice a failure at their next wait."""
 
+SWITCH = 2e-4
+"""Seconds after which a Python thread that computes lets another one run, while replicas run; see
+``tests/bench/busy_interpreter.py``."""
+
 STORES = {
     "local": "local", "local_update_cpu": "local", "local_allreduce_cpu": "local",
     "device": "device", "local_allreduce_device": "device", "nccl": "device",
@@ -212,7 +216,7 @@ _SETTINGS = Settings()
 @contextmanager
 def _quick_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, 5e-4))
+    sys.setswitchinterval(min(before, SWITCH))
     try:
         yield
     finally:

@@ -33,6 +33,19 @@ def check_trained(model: Any, groups: Sequence[Sequence[Any]]) -> None:
             )
 
 
+def trained(groups: Sequence[Sequence[Any]]) -> list[Any]:
+    """The parameters of an optimiser's groups that are trained, and what buckets depend on."""
+    return [(p, p.dtype, p.shape, g)
+            for g, group in enumerate(groups) for p in group if p.requires_grad]  # fmt: skip
+
+
+def same(these: list[Any], those: list[Any]) -> bool:
+    """Whether the same parameters are meant, with equal remarks on each."""
+    return len(these) == len(those) and all(
+        a[0] is b[0] and a[1:] == b[1:] for a, b in zip(these, those, strict=True)
+    )
+
+
 def inspections(
     nan: str | None, clip_norm: float | None, loss_scale: float | str | None, unused: str
 ) -> list[Inspection]:

@@ -108,7 +108,9 @@ class World:
     def shard(self, loader: Iterable[Any]) -> Iterator[Any]:
         """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
         self._shards += 1
-        feed: Feed = self.exchange.once(("feed", self._shards), lambda: Feed(loader, self.size))
+        feed: Feed = self.exchange.once(
+            ("feed", self._shards), lambda: Feed(loader, self.size, self.step)
+        )
         for batch, used in feed.each(self.rank, self.exchange):
             parts = shares(rows_of(batch), [Fraction(1)] * self.size)
             if parts[-1].rows == 0:

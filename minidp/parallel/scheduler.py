@@ -98,12 +98,9 @@ class Scheduler:
     def _prepare(self) -> None:
         """Take over what the caller changed since: values, and which parameters are trained."""
         groups = [group["params"] for group in self.optimizer.param_groups]
-        trained = [
-            (p, p.dtype, p.shape, g)
-            for g, group in enumerate(groups) for p in group if p.requires_grad
-        ]  # fmt: skip
-        if self._trained is None or not _same(trained, self._trained):
-            options.check_trained(self.model, groups)
+        options.check_trained(self.model, groups)
+        trained = options.trained(groups)
+        if self._trained is None or not options.same(trained, self._trained):
             home = self.devices[0] if self.store == "device" else Device("cpu", 0)
             named = getattr(self.model, "named_parameters", dict)
             names = {p: name for name, p in dict(named()).items()}
@@ -147,11 +144,12 @@ class Scheduler:
         Replicas run freely through an epoch, without a hand-off per step. ``watch`` is called
         about ten times a second and ``on_epoch`` after each epoch, both in the caller's thread;
         ``on_step`` after each step by one replica, while the others wait: it may move a schedule.
-        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second.
+        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second. Epochs are
+        counted as the loader counts them, if it does.
         """
         losses = []
         for epoch in range(epochs):
-            self.progress = Progress(epoch=epoch)
+            self.progress = Progress(epoch=getattr(loader, "epoch", epoch))
             self.run_batches(loader, watch, accumulate, on_step, log)
             losses.append(self.progress.mean_loss)
             if on_epoch is not None:
@@ -169,10 +167,19 @@ class Scheduler:
             count = options.positive("accumulate", accumulate)
         batches = self._verified(batches)
         self._prepare()
-        after = None if on_step is None else partial(on_step, self.progress)
+        after = None if on_step is None else partial(self._after_step, on_step)
         program = Training(self.gradients, self.weights, self.optimizer, count, self.inspections,
                            self.replays, self.progress, after)  # fmt: skip
         self._launch(program, batches, watch, log)
+
+    def _after_step(self, on_step: Callable[[Progress], None]) -> None:
+        on_step(self.progress)
+        now = options.trained([group["params"] for group in self.optimizer.param_groups])
+        if self._trained is not None and not options.same(now, self._trained):
+            raise ReplicaError(
+                "on_step changed which parameters are trained (requires_grad, or the optimizer's "
+                "groups): do that between epochs, in on_epoch, or between calls"
+            )
 
     def _verified(self, batches: Iterable[Any]) -> Iterable[Any]:
         """The batches; before the first of all is trained on, its gradients are compared with those
@@ -216,7 +223,7 @@ class Scheduler:
     ) -> list[Any]:  # fmt: skip
         feed = Feed(batches, len(self.places), default_generator.step)
         exchange = Exchange(len(self.places), self.warn_after, self.deadline)
-        exchange.recording = self.recording
+        exchange.recording = self.recording if isinstance(program, Training) else None
         size = sum(bucket.master.data.nbytes for bucket in self.buckets)
         self._stats = Stats(exchange, feed, self.progress, size)
         lines = None if log is None else Logged(log, self._stats)
@@ -252,14 +259,23 @@ class Scheduler:
     def record(self) -> Iterator[Recording]:
         """Record what replicas do in this block, for a timeline.
 
-        Module by module, unless steps are captured. Recorded steps take a little longer.
+        Module by module, unless steps are captured. Recorded steps take a little longer;
+        evaluation is left out. Inside of ``on_step`` it begins, or ends, in the midst of a pass.
         """
         meta = {"model": type(self.model).__name__, "store": self.store}
-        self.recording = Recording([], [str(place) for place in self.places], meta)
+        recording = Recording([], [str(place) for place in self.places], meta)
+        first = default_generator.step + 1
+        self._record(recording)
         try:
-            yield self.recording
+            yield recording
+            recording.keep(first, default_generator.step)
         finally:
-            self.recording = None
+            self._record(None)
+
+    def _record(self, recording: Recording | None) -> None:
+        self.recording = recording
+        if self._stats is not None:
+            self._stats.exchange.recording = recording
 
     def check_replicas(self) -> None:
         """A ReplicaError that names the first parameter in which two replicas differ, as the last
@@ -269,10 +285,3 @@ class Scheduler:
     def fingerprint(self) -> str:
         """A hash of all parameters and buffers: equal ones are equal to the last bit."""
         return fingerprint(self.model, self.optimizer)
-
-
-def _same(these: list[Any], those: list[Any]) -> bool:
-    """Whether the same parameters are meant, with equal remarks on each."""
-    return len(these) == len(those) and all(
-        a[0] is b[0] and a[1:] == b[1:] for a, b in zip(these, those, strict=True)
-    )

@@ -15,7 +15,7 @@ from minidp.captured import Captured, kind_of
 from minidp.errors import ReplicaError
 from minidp.mode import aside, switched, told_as
 from minidp.parallel.batch import Batch
-from minidp.parallel.denominator import Sums, share_of, told, total_weight
+from minidp.parallel.denominator import Sums, is_known, share_of, told, total_weight
 from minidp.parallel.evaluation import host
 from minidp.parallel.faults import meet
 from minidp.parallel.feed import Feed
@@ -72,6 +72,7 @@ class Program(ABC):
     def steps(self, world: World, feed: Feed) -> Iterator[tuple[Batch, list[Share]]]:
         """Every batch, and the shares of all replicas."""
         step = world.step
+        world.exchange.steps[world.rank] = step + 1  # for which the first batch is fetched
         split: list[Share] = []
         for given, used in feed.each(world.rank, world.exchange):
             batch, step = Batch.of(given), step + 1
@@ -157,7 +158,7 @@ class Training(Program):
         """This replica's share of the loss; its gradients are on their way when it returns."""
         pieces = [parts(share, self.accumulate) for share in split]
         known = total_weight(self.gradients.loss, batch.targets)
-        if self.accumulate > 1 and known is None:
+        if self.accumulate > 1 and not is_known(self.gradients.loss):
             world.now.sums = self._sums(world, batch, pieces)
         return sum(
             float(self._part(world, batch, part, share_of(known, part), kind)) * part.fraction
@@ -190,7 +191,8 @@ class Training(Program):
     ) -> Tensor:
         given = self._cut(world, batch, part)
         if self.replays is not None:
-            return self.replays(world, kind, given, denominator, part)
+            with world.span("replay", ""):
+                return self.replays(world, kind, given, denominator, part)
         recording = world.exchange.recording
         if recording is None:
             return self.gradients(given, denominator)
