@@ -199,7 +199,7 @@ class World:
     def everywhere(self, here: Tensor, name: str) -> Tensor:
         """The sum of ``here`` over the rows of all replicas, and all parts of the step."""
         if self.now.sums is not None:
-            return self.now.sums.of(here, self.seed())
+            return self.now.sums.of(here, self.share.fraction)
         result: Tensor = here if self.alone else collective.all_reduce(here, name=name)
         return result
 
