@@ -1,5 +1,6 @@
 """What random and hostile use of the scheduler has found, each with its right value."""
 
+import gc
 from threading import Thread
 
 import numpy as np
@@ -297,3 +298,15 @@ def test_what_is_no_loss(loss, what):
 def test_options_that_are_refused(options):
     with pytest.raises(ReplicaError, match=next(iter(options))):
         scheduler(mlp(), **{"devices": 2, **options})
+
+
+def test_failures_leave_no_cycles(no_collector):
+    run = scheduler(mlp(), devices=2)
+    for number in range(20):
+        step = dp.default_generator.step + 1
+        try:
+            with inject("raise", replica=number % 2, step=step, at="update"):
+                run.run(DATA[:2])
+        except ReplicaError:
+            continue
+    assert gc.collect() == 0

@@ -153,6 +153,10 @@ class HostCommunicator(Communicator):
     ) -> Work:  # fmt: skip
         return SmallWork(self, *self.give(operation, name, host, host, among, bucket), root)
 
+    def close(self, failed: bool) -> None:
+        """Let go of sums that a failure left open: they lead back here."""
+        self._open.clear()
+
     def progress(self) -> None:
         """Work on rounds that became complete since."""
         for work in self._open:
