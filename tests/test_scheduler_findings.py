@@ -302,6 +302,8 @@ def test_options_that_are_refused(options):
 
 def test_failures_leave_no_cycles(no_collector):
     run = scheduler(mlp(), devices=2)
+    run.run(DATA)
+    gc.collect()
     for number in range(20):
         step = dp.default_generator.step + 1
         try:
