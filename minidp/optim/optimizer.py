@@ -71,8 +71,9 @@ class Optimizer:
     def check(self, group: Group) -> None:
         """A ValueError when an option of the group is out of its range."""
         for name in self.nonnegative:
-            value, label = group.get(name, 0.0), LABELS.get(name, f"{name} value")
-            refuse(not 0 <= value < np.inf, f"Invalid {label}: {value}; expected 0 or more")
+            if not 0 <= (value := group.get(name, 0.0)) < np.inf:  # each step looks here
+                label = LABELS.get(name, f"{name} value")
+                raise ValueError(f"Invalid {label}: {value}; expected 0 or more")
         for i, beta in enumerate(group.get("betas", ())):
             refuse(not 0 <= beta < 1, f"Invalid beta parameter at index {i}: {beta}; not in [0, 1)")
         refuse(group.get("differentiable"),
