@@ -19,7 +19,7 @@ from minidp.op import Op
 from minidp.ops.elementwise import full_like
 from minidp.optim import state
 from minidp.optim.declared import constructor, parameter, refuse
-from minidp.tensor import Tensor
+from minidp.tensor import Tensor, wrap
 from minidp.types import Array
 
 Group = dict[str, Any]
@@ -143,7 +143,7 @@ class Optimizer:
     def keep(self, parameter: Tensor, **arrays: Array) -> None:
         """Put arrays into the parameter's state."""
         self.stepped = True
-        held = {name: Tensor(array) for name, array in arrays.items()}
+        held = {name: wrap(array) for name, array in arrays.items()}
         self.state.setdefault(parameter, {}).update(held)
 
     def kept(self, parameter: Tensor, name: str, default: Any = None) -> Any:

@@ -9,7 +9,7 @@ from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.nested import leaves, mapped
 from minidp.parallel.split import Share
-from minidp.tensor import Tensor
+from minidp.tensor import Tensor, wrap
 
 
 class Whole:
@@ -101,7 +101,8 @@ def rows(leaf: Any, share: Share) -> Any:
             f"a batch of {share.total} rows holds an array of {len(data)} rows; mark what is not "
             "to be split: dp.Whole(...)"
         )
-    return Tensor(data[share.start : share.stop])
+    own = data[share.start : share.stop]
+    return wrap(own) if data is not leaf else Tensor(own)
 
 
 def _sized(leaf: Any) -> Any:

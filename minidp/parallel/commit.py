@@ -18,7 +18,7 @@ from minidp.parallel.inspections import Inspection, Verdict
 from minidp.parallel.update import BucketUpdate
 from minidp.placement import place
 from minidp.random import default_generator
-from minidp.tensor import Tensor
+from minidp.tensor import wrap
 
 if TYPE_CHECKING:
     from minidp.parallel.replica import World
@@ -126,7 +126,7 @@ class Commit:
             bucket = found.bucket
             views = bucket.views(place(found.reduced, bucket.home))
             for p, view, used in zip(bucket.parameters, views, found.used, strict=True):
-                p.grad = Tensor(view) if used and p.requires_grad else None
+                p.grad = wrap(view) if used and p.requires_grad else None
                 p.changed()
 
 
