@@ -42,6 +42,13 @@ def test_parts_with_a_loss_scale_and_equal_batches(capture, scale):
     assert not capture or all(step.replays for step in run.replays.captured)
 
 
+@pytest.mark.parametrize("capture", [False, True])
+def test_parts_on_devices_with_memory_of_their_own(capture):
+    alone, _ = trained(loss=root)
+    run, _ = trained(loss=root, devices="emu:0-1", accumulate=2, capture=capture)
+    assert distance(flat(run.model), flat(alone.model)) < 1e-12
+
+
 def test_known_denominators_need_one_forward_of_each_part():
     calls = []
 
@@ -102,6 +109,8 @@ def test_what_is_whole_is_known_by_its_value():
     for step in range(30):
         run(x, dp.Whole(step), y)
     assert len(run.replays._all) < 10
+    with pytest.raises(TypeError, match="unhashable type: 'set': the arguments of a captured"):
+        run(x, dp.Whole({2}), y)
 
 
 @pytest.mark.parametrize("options", [{"clip_norm": 0.01}, {"loss_scale": "dynamic"},

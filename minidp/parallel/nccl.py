@@ -133,6 +133,7 @@ class NcclCommunicator(Communicator):
         else:
             self.link.destroy()
         self.open.clear()
+        self.host.close(failed)
 
     def _queue(
         self, operation: str, name: str, buffers: tuple[Array, ...],

@@ -197,7 +197,8 @@ class Training(Program):
                 self.gradients.forward(self._cut(world, batch, part), None)
         world.now.forget()
         world.now.active = world.now.ranks
-        sums.complete(lambda flat: world.all_reduce(flat, "sums of the parts"))
+        sums.complete(lambda flat: world.comm.all_reduce(
+            flat, "sums of the parts", world.now.ranks).wait())  # fmt: skip
         return sums
 
     def _part(
