@@ -22,8 +22,9 @@ def test_options_that_no_optimiser_has_change_nothing(layout):
     for name, value in (("lr", None), ("momentum", -1.0)):
         before, kept = everything(run), optimizer.param_groups[0][name]
         optimizer.param_groups[0][name] = value
-        with pytest.raises((TypeError, ValueError)):
+        with pytest.raises((TypeError, ValueError)) as caught:
             run(*DATA[1])
+        assert caught.value.__notes__[0].startswith("in param_groups[0]")
         optimizer.param_groups[0][name] = kept
         assert everything(run) == before
 

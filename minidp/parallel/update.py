@@ -56,9 +56,13 @@ class BucketUpdate:
 def check_options(optimizer: Any) -> None:
     """What the optimiser says of options that were changed since; an lr that a schedule left a
     rounding below 0 is none of its business."""
-    for group in optimizer.param_groups:
-        lr = float(group["lr"])
-        optimizer.check({**group, "lr": 0.0 if lr < 0 else lr})
+    for number, group in enumerate(optimizer.param_groups):
+        try:
+            lr = float(group["lr"])
+            optimizer.check({**group, "lr": 0.0 if lr < 0 else lr})
+        except (TypeError, ValueError, KeyError) as error:
+            error.add_note(f"in param_groups[{number}] of the optimizer; nothing has changed")
+            raise
 
 
 def groups_of(optimizer: Any) -> dict[Tensor, int]:
