@@ -232,24 +232,6 @@ def test_what_the_caller_does_between_steps(layout, act):
 
 
 @every_layout
-def test_freezing_amid_a_pass_is_refused_and_freezing_between_epochs_is_not(layout):
-    run, seen = scheduler(mlp(), optimizer=adam, **layout), []
-
-    def on_step(progress):
-        seen.append(flat(run.model))
-        if progress.steps == 2:
-            freeze(run)
-
-    with pytest.raises(ReplicaError, match="on_step changed which parameters are trained"):
-        run.run(DATA, on_step=on_step)
-    assert np.array_equal(flat(run.model), seen[-1]) and len(seen) == 2
-    before = run.model[0].weight.numpy().copy()
-    run.run(DATA[:2], 2, on_epoch=lambda progress: freeze(run))
-    first, bias = run.model[0].weight, run.model[0].bias
-    assert bias.grad is not None and not np.array_equal(first.numpy(), before)
-
-
-@every_layout
 def test_a_parameter_that_is_added_late(layout):
     run = scheduler(mlp(), optimizer=adam, **layout)
     run.run(DATA[:2])

@@ -43,10 +43,18 @@ class Round:
         return [rank for rank in self.members if rank not in done]
 
 
+def check_seconds(**given: Any) -> None:
+    """A ReplicaError unless each is a number of seconds above 0; infinity is one."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise ReplicaError(f"{name}={value!r}: expected seconds, more than 0")
+
+
 class Exchange:
     """Shared by the replicas of one launch. ``warn_after`` and ``deadline`` are seconds."""
 
     def __init__(self, size: int, warn_after: float = 10.0, deadline: float = 300.0) -> None:
+        check_seconds(warn_after=warn_after, deadline=deadline)
         self.size, self.warn_after, self.deadline = size, warn_after, deadline
         self.condition = threading.Condition()
         self.failure: BaseException | None = None

@@ -53,7 +53,7 @@ def check_devices(devices: Any) -> list[Device]:
 
 def check_store(store: str) -> str:
     """The store meant, ``local`` or ``device``; a ReplicaError for one that does not exist."""
-    if store not in STORES:
+    if not isinstance(store, str) or store not in STORES:
         dist = str(store).startswith("dist")
         later = " (several machines come in a later version)" if dist else ""
         names = ", ".join(STORES)
@@ -68,7 +68,7 @@ def assign(devices: list[Device], replicas: int) -> list[Device]:
 
 def placed(devices: list[Device], replicas: int, weights: Sequence[Fraction]) -> list[Device]:
     """The device of each replica, as many to each device as its workload says."""
-    if not isinstance(replicas, int) or replicas < 1:
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
         raise ReplicaError(f"replicas={replicas!r}: expected a number of at least 1")
     if len(set(weights)) == 1:
         return assign(devices, replicas)

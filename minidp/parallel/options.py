@@ -62,7 +62,7 @@ def inspections(
         factor = FIRST_SCALE if dynamic else positive("loss_scale", loss_scale, (int, float))
         result.append(Scale(factor, dynamic))
     if nan is not None:
-        result.append(Finite(nan))
+        result.append(Finite(nan, gradients=loss_scale != "dynamic"))
     if clip_norm is not None:
         result.append(ClipNorm(positive("clip_norm", clip_norm, (int, float))))
     return result
@@ -78,6 +78,9 @@ def positive(name: str, value: Any, kind: Any = int) -> Any:
 
 def sizes(bucket_kib: Any) -> tuple[float, float]:
     """The sizes of the first bucket and of the others, in KiB."""
-    first, limit = bucket_kib if isinstance(bucket_kib, (tuple, list)) else (bucket_kib, bucket_kib)
+    given = bucket_kib if isinstance(bucket_kib, (tuple, list)) else (bucket_kib, bucket_kib)
+    if len(given) != 2:
+        raise ReplicaError(f"bucket_kib={bucket_kib!r}: expected a number, or two")
+    first, limit = given
     return (positive("bucket_kib", first, (int, float)),
             positive("bucket_kib", limit, (int, float)))  # fmt: skip
