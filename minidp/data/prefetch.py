@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from minidp.mode import mode, switched
-from minidp.types import DType
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,7 +29,7 @@ def prefetched(make: Callable[[Item], Result], items: Iterable[Item],
     results: Results = queue.Queue(depth)
     stop = threading.Event()
     worker = threading.Thread(
-        target=work, args=(make, items, results, stop, mode.default_dtype), name="minidp-prefetch",
+        target=work, args=(make, items, results, stop, mode.handed_on()), name="minidp-prefetch",
         daemon=True,
     )  # fmt: skip
     worker.start()
@@ -47,10 +46,10 @@ def prefetched(make: Callable[[Item], Result], items: Iterable[Item],
 
 
 def work(make: Callable[[Any], Any], items: Iterable[Any], results: Results,
-         stop: threading.Event, dtype: DType) -> None:  # fmt: skip
+         stop: threading.Event, modes: dict[str, Any]) -> None:  # fmt: skip
     """The thread: put [result] for every item; at the end [], after an error [None, error]."""
     try:
-        with switched(default_dtype=dtype):
+        with switched(**modes):
             for item in items:
                 if stop.is_set():
                     return

@@ -103,6 +103,7 @@ def launch_on(
     exchange = exchange or Exchange(len(places))
     results: list[Any] = [None] * len(places)
     modes, random = mode.handed_on(), default_generator.get_state()
+    modes["faults"] = mode.faults
 
     def run(rank: int) -> None:
         try:
