@@ -102,7 +102,7 @@ class Product:
         is_copied = (rows > 4 and columns > 2 * lanes and a_steps[1] == 1
                      and a_steps[0] * dtype.itemsize % ALIAS == 0)  # fmt: skip
         frame = (chunk + lanes) // lanes * lanes + lanes if is_copied else 0
-        is_packed = b_steps[1] != 1 or rows > target.rows
+        is_packed = b_steps[1] != 1 or (rows > target.rows and not b_steps[0] * dtype.itemsize % ALIAS)
         self.sizes = ProductSizes(rows, sums, columns, *a_steps, *b_steps, chunk, strip, 2 * lanes,
                                   target.rows, frame, is_packed)  # fmt: skip
         self.scratch = chunk * 2 * lanes + LINE // dtype.itemsize + strip * frame
