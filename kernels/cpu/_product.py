@@ -31,18 +31,20 @@ STRIP = 36  # tiles below each other, for which b is packed once
 LINE = 64  # bytes that a cache moves at once
 ALIAS = 2048  # bytes: rows a multiple of this apart meet in few places of the first cache
 
-ProductSizes = namedtuple(
-    "ProductSizes",
-    "rows sums columns a_row a_sum b_sum b_column chunk strip width most frame is_packed",
-)
+NAMES = """rows sums columns a_row a_sum b_sum b_column chunk strip width most frame is_packed
+kernel"""
+ProductSizes = namedtuple("ProductSizes", NAMES)
 
 
 @compiled
-def multiply(tiles, kernel, steps, a, b, bias, y, scratch, sizes):
+def multiply(plan, loops, a, b, bias, y, scratch):
     """y (rows, columns): strip by strip, chunk by chunk, panel by panel."""
-    item = y.itemsize
+    sizes = ProductSizes(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7],
+                         plan[8], plan[9], plan[10], plan[11], plan[12], plan[13])  # fmt: skip
+    tiles = plan[14:].reshape(2, 2, -1)
+    a, b, item = a.reshape(-1), b.reshape(-1), y.itemsize
     shift = -scratch.ctypes.data % LINE // item
-    panel = scratch[shift:][: sizes.chunk * sizes.width]
+    panel = scratch[shift:][: sizes.chunk * sizes.width * sizes.is_packed]
     frame = scratch[shift + panel.shape[0] :]
     for top in range(0, sizes.rows, sizes.strip):
         rows = min(sizes.strip, sizes.rows - top)
@@ -54,13 +56,13 @@ def multiply(tiles, kernel, steps, a, b, bias, y, scratch, sizes):
                 for row in range(rows):
                     copy(a[begin + row * a_row :], frame[row * sizes.frame :][:count])
                 source, a_row = frame.ctypes.data, sizes.frame
-            numbers = steps[0 if count == sizes.chunk else 1].ctypes.data
+            numbers = loops[0 if count == sizes.chunk else 1].ctypes.data
             for left in range(0, sizes.columns, sizes.width):
                 exist = min(sizes.width, sizes.columns - left)
                 begin = first * sizes.b_sum + left * sizes.b_column
                 place = b.ctypes.data + begin * item
                 if sizes.is_packed:
-                    pack(kernel, b, begin, panel, exist, count, sizes)
+                    pack(b, begin, panel, exist, count, sizes)
                     place = panel.ctypes.data
                 starts = tiles[0 if first == 0 else 1, 1 if 2 * exist > sizes.width else 0]
                 target = y.ctypes.data + (top * sizes.columns + left) * item
@@ -69,15 +71,15 @@ def multiply(tiles, kernel, steps, a, b, bias, y, scratch, sizes):
 
 
 @part
-def pack(kernel, b, begin, panel, exist, count, sizes):
+def pack(b, begin, panel, exist, count, sizes):
     """A panel of b, a row of `width` values for each term; those that do not exist stay as is."""
     if sizes.b_column == 1:
         for k in range(count):
             copy(b[begin + k * sizes.b_sum :], panel[k * sizes.width :][:exist])
     else:
         item = b.itemsize
-        turn(kernel, sizes.width // 2, item, b.ctypes.data + begin * item, panel.ctypes.data,
-             exist, count, sizes.b_column, sizes.width)  # fmt: skip
+        turn(sizes.kernel, sizes.width // 2, item, b.ctypes.data + begin * item,
+             panel.ctypes.data, exist, count, sizes.b_column, sizes.width)  # fmt: skip
 
 
 @part
@@ -96,36 +98,39 @@ class Product:
     """What `multiply` is told of a product of some shape and layout, besides its arrays."""
 
     def __init__(self, rows, sums, columns, a_steps, b_steps, dtype, start):
-        target, lanes = host(), host().lanes(dtype)
+        target, width = host(), 2 * host().lanes(dtype)
         chunk = -(-sums // -(-sums // CHAIN))
         strip = min(rows, STRIP * target.rows)
-        is_copied = (rows > 4 and columns > 2 * lanes and a_steps[1] == 1
-                     and a_steps[0] * dtype.itemsize % ALIAS == 0)  # fmt: skip
-        frame = (chunk + lanes) // lanes * lanes + lanes if is_copied else 0
-        is_packed = b_steps[1] != 1 or (rows > target.rows and not b_steps[0] * dtype.itemsize % ALIAS)
-        self.sizes = ProductSizes(rows, sums, columns, *a_steps, *b_steps, chunk, strip, 2 * lanes,
-                                  target.rows, frame, is_packed)  # fmt: skip
-        self.scratch = chunk * 2 * lanes + LINE // dtype.itemsize + strip * frame
-        self.kernel = transpose(target, dtype)
+        is_used_often = rows > 4 and columns > width
+        frame = chunk + width if is_used_often and _meet(*a_steps, dtype) else 0
+        is_packed = b_steps[1] != 1 or (rows > target.rows and _meet(*b_steps, dtype))
+        self.sizes = ProductSizes(rows, sums, columns, *a_steps, *b_steps, chunk, strip, width,
+                                  target.rows, frame, is_packed, transpose(target, dtype))  # fmt: skip
+        self.scratch = chunk * width * is_packed + LINE // dtype.itemsize + strip * frame
         self.loops = np.array([
             loops((1, 1, count), a_inner=a_steps[1], a_row=frame or a_steps[0],
-                  b_inner=2 * lanes if is_packed else b_steps[0], c_row=columns)
+                  b_inner=width if is_packed else b_steps[0], c_row=columns)
             for count in (chunk, sums - (sums - 1) // chunk * chunk)
         ])  # fmt: skip
-        self.tiles = self._tiles(target, dtype, start)
+        starts = (start, "add")[: 1 + (sums > chunk)]
+        self.plan = np.array([*self.sizes, *self._tiles(target, dtype, starts)], np.int64)
 
-    def _tiles(self, target, dtype, start):
+    def _tiles(self, target, dtype, starts):
         """Addresses of tiles: (start or add, vectors - 1, height), 0 where none is needed."""
-        sizes = self.sizes
         table = np.zeros((2, 2, target.rows + 1), np.int64)
-        vectors = {1 if 2 * (sizes.columns % sizes.width or sizes.width) <= sizes.width else 2}
-        if sizes.columns > sizes.width:
-            vectors.add(2)
-        for i, begin in enumerate((start, "add")[: 1 + (sizes.sums > sizes.chunk)]):
-            for count in vectors:
+        for i, start in enumerate(starts):
+            for vectors in self._vectors():
                 for height in self._heights():
-                    table[i, count - 1, height] = tile(target, dtype, height, count, start=begin)
-        return table
+                    table[i, vectors - 1, height] = tile(target, dtype, height, vectors,
+                                                         start=start)  # fmt: skip
+        return table.reshape(-1)
+
+    def _vectors(self):
+        """Of the tiles of all panels."""
+        columns, width = self.sizes.columns, self.sizes.width
+        rest = columns % width
+        found = {2} if columns >= width else set()
+        return found | {1 if 2 * rest <= width else 2} if rest else found
 
     def _heights(self):
         """Of the tiles of all strips."""
@@ -136,24 +141,29 @@ class Product:
         return found
 
 
+def _meet(step, inner, dtype):
+    """Whether rows so many values apart meet in few places of the first cache."""
+    return inner == 1 and step * dtype.itemsize % ALIAS == 0
+
+
 product_of = lru_cache(maxsize=1024)(Product)
 
 
 def product(a, b, bias=None):
     """a b, or bias + a b: (rows, sums) by (sums, columns), none of which is 0."""
-    shape, dtype = (a.shape[0], b.shape[1]), a.dtype
+    (rows, sums), columns, dtype = a.shape, b.shape[1], a.dtype
+    a, a_steps = _dense(a)
+    b, b_steps = _dense(b)
     start = "zero" if bias is None else "bias"
-    (a, *a_steps), (b, *b_steps) = _dense(a), _dense(b)
-    known = product_of(shape[0], a.size // shape[0], shape[1], tuple(a_steps), tuple(b_steps),
-                       dtype, start)  # fmt: skip
-    y, scratch = empty(shape, dtype), empty(known.scratch, dtype)
-    multiply(known.tiles, known.kernel, known.loops, a, b, y.reshape(-1) if bias is None else bias, y.reshape(-1), scratch,
-             known.sizes)  # fmt: skip
+    known = product_of(rows, sums, columns, a_steps, b_steps, dtype, start)
+    y, scratch = empty((rows, columns), dtype), empty(known.scratch, dtype)
+    multiply(known.plan, known.loops, a, b, scratch if bias is None else bias, y, scratch)
     return y
 
 
 def _dense(x):
-    """x as a flat array, and its steps along rows and columns in it: copied if it has gaps."""
-    if not x.flags.carray and x.T.flags.carray:
-        return x.T.reshape(-1), 1, x.shape[0]
-    return ready(x).reshape(-1), x.shape[1], 1
+    """x or its transpose, C-contiguous, and its steps along rows and columns: a copy of gaps."""
+    if x.flags.carray:
+        return x, (x.shape[1], 1)
+    turned = x.T
+    return (turned, (1, x.shape[0])) if turned.flags.carray else (ready(x), (x.shape[1], 1))
