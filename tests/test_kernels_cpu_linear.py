@@ -9,6 +9,7 @@ import pytest
 
 import minidp as dp
 from minidp import nn
+from minidp.testing import gradcheck, gradgradcheck
 
 pytest.importorskip("numba")
 from minidp.kernels.cpu import _machine_code, _product, linalg
@@ -127,8 +128,8 @@ def test_what_is_not_served():
 def test_derivatives_of_two_orders():
     given = [dp.tensor(values(*shape, dtype=np.float64), requires_grad=True)
              for shape in ((5, 7), (4, 7), (4,))]  # fmt: skip
-    assert dp.autograd.gradcheck(nn.functional.linear, given)
-    assert dp.autograd.gradgradcheck(nn.functional.linear, given)
+    assert gradcheck(nn.functional.linear, given)
+    assert gradgradcheck(nn.functional.linear, given)
 
 
 def test_a_captured_step_gives_the_same_bytes():
@@ -156,6 +157,7 @@ def test_a_captured_step_gives_the_same_bytes():
 WITHOUT = """
 import numpy as np, minidp as dp
 from minidp import nn
+
 from minidp.kernels.cpu import linalg
 x, w = (np.random.default_rng(0).standard_normal(s).astype("float32") for s in ((9, 20), (5, 20)))
 assert linalg.linear(x, w) is NotImplemented

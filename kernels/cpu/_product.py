@@ -19,9 +19,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ._jit import compiled, copy, part
+from ._jit import compiled, part
 from ._layout import ready
-from ._machine_code import call, host
+from ._machine_code import call, host, move
 from ._memory import empty
 from ._microkernel import loops, tile
 from ._transpose import transpose, turn
@@ -41,56 +41,55 @@ def multiply(plan, loops, a, b, bias, y, scratch):
     """y (rows, columns): strip by strip, chunk by chunk, panel by panel."""
     sizes = ProductSizes(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7],
                          plan[8], plan[9], plan[10], plan[11], plan[12], plan[13])  # fmt: skip
-    tiles = plan[14:].reshape(2, 2, -1)
-    a, b, item = a.reshape(-1), b.reshape(-1), y.itemsize
-    shift = -scratch.ctypes.data % LINE // item
-    panel = scratch[shift:][: sizes.chunk * sizes.width * sizes.is_packed]
-    frame = scratch[shift + panel.shape[0] :]
+    item, tiles = y.itemsize, plan[14:]
+    panel = scratch.ctypes.data + -scratch.ctypes.data % LINE
+    frame = panel + sizes.chunk * sizes.width * item
     for top in range(0, sizes.rows, sizes.strip):
         rows = min(sizes.strip, sizes.rows - top)
         for first in range(0, sizes.sums, sizes.chunk):
             count = min(sizes.chunk, sizes.sums - first)
-            begin = top * sizes.a_row + first * sizes.a_sum
-            source, a_row = a.ctypes.data + begin * item, sizes.a_row
+            source = a.ctypes.data + (top * sizes.a_row + first * sizes.a_sum) * item
             if sizes.frame:
                 for row in range(rows):
-                    copy(a[begin + row * a_row :], frame[row * sizes.frame :][:count])
-                source, a_row = frame.ctypes.data, sizes.frame
-            numbers = loops[0 if count == sizes.chunk else 1].ctypes.data
+                    move(source + row * sizes.a_row * item, frame + row * sizes.frame * item,
+                         count * item)  # fmt: skip
+                source = frame
+            numbers = loops.ctypes.data + (loops.strides[0] if count < sizes.chunk else 0)
+            begin = b.ctypes.data + first * sizes.b_sum * item
+            target, starts = y.ctypes.data + top * sizes.columns * item, bias.ctypes.data
             for left in range(0, sizes.columns, sizes.width):
                 exist = min(sizes.width, sizes.columns - left)
-                begin = first * sizes.b_sum + left * sizes.b_column
-                place = b.ctypes.data + begin * item
+                place = begin + left * sizes.b_column * item
                 if sizes.is_packed:
-                    pack(b, begin, panel, exist, count, sizes)
-                    place = panel.ctypes.data
-                starts = tiles[0 if first == 0 else 1, 1 if 2 * exist > sizes.width else 0]
-                target = y.ctypes.data + (top * sizes.columns + left) * item
-                descend(starts, numbers, source, a_row * item, place, target,
-                        bias.ctypes.data + left * item, exist, rows, item, sizes)  # fmt: skip
+                    pack(place, panel, exist, count, item, sizes)
+                    place = panel
+                kind = (2 if first else 0) + (1 if 2 * exist > sizes.width else 0)
+                given = place, target + left * item, starts + left * item, exist, numbers
+                descend(tiles, kind * (sizes.most + 1), source, given, rows, item, sizes)
 
 
 @part
-def pack(b, begin, panel, exist, count, sizes):
+def pack(source, panel, exist, count, item, sizes):
     """A panel of b, a row of `width` values for each term; those that do not exist stay as is."""
     if sizes.b_column == 1:
         for k in range(count):
-            copy(b[begin + k * sizes.b_sum :], panel[k * sizes.width :][:exist])
+            move(source + k * sizes.b_sum * item, panel + k * sizes.width * item, exist * item)
     else:
-        item = b.itemsize
-        turn(sizes.kernel, sizes.width // 2, item, b.ctypes.data + begin * item,
-             panel.ctypes.data, exist, count, sizes.b_column, sizes.width)  # fmt: skip
+        turn(sizes.kernel, sizes.width // 2, item, source, panel, exist, count, sizes.b_column,
+             sizes.width)  # fmt: skip
 
 
 @part
-def descend(starts, numbers, a, a_row, b, c, bias, exist, rows, item, sizes):
+def descend(tiles, kind, a, given, rows, item, sizes):
     """Tiles of nearly equal height, one below the other."""
+    b, c, bias, exist, numbers = given
     parts = (rows + sizes.most - 1) // sizes.most
     small, larger = rows // parts, rows % parts
+    further = (sizes.frame or sizes.a_row) * item
     for p in range(parts):
         height = small + (1 if p < larger else 0)
-        call(starts[height], (a, b, c, bias, exist, numbers))
-        a += height * a_row
+        call(tiles[kind + height], (a, b, c, bias, exist, numbers))
+        a += height * further
         c += height * sizes.columns * item
 
 
@@ -106,7 +105,7 @@ class Product:
         is_packed = b_steps[1] != 1 or (rows > target.rows and _meet(*b_steps, dtype))
         self.sizes = ProductSizes(rows, sums, columns, *a_steps, *b_steps, chunk, strip, width,
                                   target.rows, frame, is_packed, transpose(target, dtype))  # fmt: skip
-        self.scratch = chunk * width * is_packed + LINE // dtype.itemsize + strip * frame
+        self.scratch = chunk * width + LINE // dtype.itemsize + strip * frame
         self.loops = np.array([
             loops((1, 1, count), a_inner=a_steps[1], a_row=frame or a_steps[0],
                   b_inner=width if is_packed else b_steps[0], c_row=columns)
