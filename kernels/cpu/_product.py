@@ -1,17 +1,19 @@
 """Products of matrices by register tiles: y = a b, or bias + a b, for any sizes and layouts.
 
 Costs 2 rows * sums * columns flops, and reads b once for each strip of rows. Measured in float32
-on one core with AVX-512, with packing: 100 to 108 of 113 GFLOP/s for 128 rows and layers of
-hundreds of features. After Goto and van de Geijn (2008), "Anatomy of high-performance matrix
+on one core with AVX-512, packing included: 104 to 112 of 113 GFLOP/s for 128 rows and layers of
+hundreds of features, 80 to 90 for 64 rows and thousands. Below 14 rows memory is the limit, and
+turning w for `linear`. After Goto and van de Geijn (2008), "Anatomy of high-performance matrix
 multiplication".
 
-From the outside in: strips of rows of a that stay in the third cache, chunks of terms, panels of
-b of two vectors' width, tiles. A panel is packed just before its tiles read it, into the same few
-kilobytes of cache for all: no copy of b as a whole is made. Rows of a that lie a multiple of the
-first cache's stride apart would push each other out of it: they are copied to a *frame*.
+From the outside in: strips of rows of a, chunks of terms, panels of b as wide as a tile, tiles. A
+panel is packed just before its tiles read it, into the same few kilobytes of cache for all: so
+there is never a copy of b as a whole. It is not packed at all if its rows are contiguous already.
+But lines of memory a multiple of `ALIAS` apart push each other out of the first cache. So panels
+with such rows are packed nevertheless, and such rows of a are copied to a *frame*, chunk by chunk.
 
-Every value is a sum of one chain for each chunk of `CHAIN` terms, and the chains are added in
-order. So it depends neither on other rows or columns nor on how many there are.
+Every value is a sum of one chain for each chunk of at most `CHAIN` terms, and the chains are added
+in order. So it depends neither on other rows or columns nor on how many there are.
 """
 
 from collections import namedtuple
@@ -27,9 +29,9 @@ from ._microkernel import loops, tile
 from ._transpose import transpose, turn
 
 CHAIN = 512  # terms of one sum: longer chains of additions lose digits
-STRIP = 36  # tiles below each other, for which b is packed once
+STRIP = 36  # tiles below each other for which b is packed once: half of a megabyte of a
 LINE = 64  # bytes that a cache moves at once
-ALIAS = 2048  # bytes: rows a multiple of this apart meet in few places of the first cache
+ALIAS = 4096  # bytes: lines a multiple of this apart share eight places of the first cache
 
 NAMES = """rows sums columns a_row a_sum b_sum b_column chunk strip width most frame is_packed
 kernel"""
@@ -104,7 +106,8 @@ class Product:
         frame = chunk + width if is_used_often and _meet(*a_steps, dtype) else 0
         is_packed = b_steps[1] != 1 or (rows > target.rows and _meet(*b_steps, dtype))
         self.sizes = ProductSizes(rows, sums, columns, *a_steps, *b_steps, chunk, strip, width,
-                                  target.rows, frame, is_packed, transpose(target, dtype))  # fmt: skip
+                                  target.rows, frame, is_packed,
+                                  transpose(target, dtype))  # fmt: skip
         self.scratch = chunk * width + LINE // dtype.itemsize + strip * frame
         self.loops = np.array([
             loops((1, 1, count), a_inner=a_steps[1], a_row=frame or a_steps[0],
