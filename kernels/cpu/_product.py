@@ -8,9 +8,9 @@ multiplication".
 
 From the outside in: strips of rows of a, chunks of terms, panels of b as wide as a tile, tiles. A
 panel is packed just before its tiles read it, into the same few kilobytes of cache for all: so
-there is never a copy of b as a whole. It is not packed at all if its rows are contiguous already.
-But lines of memory a multiple of `ALIAS` apart push each other out of the first cache. So panels
-with such rows are packed nevertheless, and such rows of a are copied to a *frame*, chunk by chunk.
+there is never a copy of b as a whole. If its rows are contiguous already it is not packed at all,
+except where they are spread over many pages, or a multiple of `ALIAS` apart: then they push each
+other out of the first cache. Such rows of a are copied to a *frame*, chunk by chunk.
 
 Every value is a sum of one chain for each chunk of at most `CHAIN` terms, and the chains are added
 in order. So it depends neither on other rows or columns nor on how many there are.
@@ -32,6 +32,7 @@ CHAIN = 512  # terms of one sum: longer chains of additions lose digits
 STRIP = 36  # tiles below each other for which b is packed once: half of a megabyte of a
 LINE = 64  # bytes that a cache moves at once
 ALIAS = 4096  # bytes: lines a multiple of this apart share eight places of the first cache
+SPREAD = 7 << 18  # bytes over which a panel may lie, unless packed: some four hundred pages
 
 NAMES = """rows sums columns a_row a_sum b_sum b_column chunk strip width most frame is_packed
 kernel"""
@@ -104,7 +105,8 @@ class Product:
         strip = min(rows, STRIP * target.rows)
         is_used_often = rows > 4 and columns > width
         frame = chunk + width if is_used_often and _meet(*a_steps, dtype) else 0
-        is_packed = b_steps[1] != 1 or (rows > target.rows and _meet(*b_steps, dtype))
+        is_apart = chunk * b_steps[0] * dtype.itemsize > SPREAD or _meet(*b_steps, dtype)
+        is_packed = b_steps[1] != 1 or (rows > target.rows and is_apart)
         self.sizes = ProductSizes(rows, sums, columns, *a_steps, *b_steps, chunk, strip, width,
                                   target.rows, frame, is_packed,
                                   transpose(target, dtype))  # fmt: skip
