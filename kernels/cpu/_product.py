@@ -1,8 +1,8 @@
 """Products of matrices by register tiles: y = a b, or bias + a b, for any sizes and layouts.
 
 Costs 2 rows * sums * columns flops, and reads b once for each strip of rows. Measured in float32
-on one core with AVX-512, packing included: 104 to 112 of 113 GFLOP/s for 128 rows and layers of
-hundreds of features, 80 to 90 for 64 rows and thousands. Below 14 rows memory is the limit, and
+on one core with AVX-512, packing included: 98 to 110 of 113 GFLOP/s for 128 rows and layers of
+hundreds of features, 72 to 85 for 64 rows and thousands. Below 14 rows memory is the limit, and
 turning w for `linear`. After Goto and van de Geijn (2008), "Anatomy of high-performance matrix
 multiplication".
 
