@@ -21,6 +21,7 @@ KERNELS = {
     "embedding": ("embedding", "embedding_weight"),
     "gru": ("gru", "gru_back"),
     "index": ("take_along_dim", "scatter_along"),
+    "linalg": ("linear", "matmul"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
     "native": ("native",),

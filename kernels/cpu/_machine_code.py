@@ -20,6 +20,7 @@ import llvmlite
 import numba
 from llvmlite import binding, ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 INTEGER = ir.IntType(64)
@@ -150,3 +151,17 @@ def call(typing, address, arguments):
         return context.get_dummy_value()
 
     return types.void(types.int64, given), generate
+
+
+@intrinsic
+def move(typing, source, target, size):
+    """In compiled code: copy `size` bytes between addresses."""
+
+    def generate(context, builder, signature, values):
+        source, target, size = values
+        pointer = ir.IntType(8).as_pointer()
+        places = [builder.inttoptr(place, pointer) for place in (target, source)]
+        cgutils.raw_memcpy(builder, *places, size, 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
