@@ -1,30 +1,27 @@
-"""CUDA kernels: .cu text beside the Python that launches it; `emulate` runs it on the CPU."""
+"""CUDA kernels: .cu text beside the Python that launches it; `emulate` runs it on the CPU.
+
+`KERNELS` says which file serves which ops. A kernel has its op's name and arguments, and returns
+NotImplemented for what it does not serve. `fused` is no op's: it computes formulas of captured
+steps.
+"""
 
 KERNELS = {
     "elementwise": (
-        *(
-            "relu",
-            "relu_input",
-            "add",
-            "sub",
-            "mul",
-            "div",
-            "neg",
-            "exp",
-            "log",
-            "tanh",
-            "sigmoid",
-            "sqrt",
-        ),
+        *("relu", "relu_input", "add", "sub", "mul", "div", "neg"),
+        *("exp", "log", "tanh", "sigmoid", "sqrt"),
     ),
-    "reduce": ("sum",),
-    "softmax": ("softmax", "log_softmax", "cross_entropy", "cross_entropy_input"),
+    "reduce": ("sum", "amax", "amin", "argmax", "argmin"),
+    "softmax": (
+        *("softmax", "log_softmax", "logsumexp", "cross_entropy", "cross_entropy_input"),
+    ),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "pool": (
         *("max_pool2d", "max_pool2d_input", "max_pool2d_gather", "avg_pool2d", "avg_pool2d_input"),
     ),
-    "dropout": ("dropout",),
+    "dropout": ("dropout", "noise"),
     "fused": ("fused",),
-    "normalize": ("batch_norm",),
+    "normalize": ("batch_norm", "standardize", "standardize_input"),
+    "index": ("embedding", "embedding_weight", "put", "take_along_dim", "scatter_along"),
+    "recurrent": ("lstm_back",),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
 }

@@ -7,6 +7,7 @@
 // col2im, its adjoint: threads: one an input pixel, which gathers the (a, b) that touched it,
 // always in the same order. No atomics. Flops: kh kw additions a pixel.
 // Sizes inside one image are int (32-bit division is much the faster), offsets are 64 bits.
+#include "float16.cuh"
 #include "thread.cuh"
 #include "window.cuh"
 
@@ -36,7 +37,7 @@ __device__ void col2im(const T *columns, T *dx, long long count, Window s) {
     long long plane = i / area;
     int h = i % area / s.width + s.pad_h, w = i % area % s.width + s.pad_w;
     const T *mine = columns + plane * s.kernel_h * s.kernel_w * out_area;
-    T total = 0;
+    Wide<T> total = 0;
     for (int a = 0; a < s.kernel_h; ++a) {
         int o = h - a * s.dilation_h;
         if (o < 0 || o % s.stride_h || o / s.stride_h >= s.out_height) continue;
@@ -50,7 +51,7 @@ __device__ void col2im(const T *columns, T *dx, long long count, Window s) {
     dx[i] = total;
 }
 
-#define CONV(T, suffix)                                                                           \
+#define CONV(T, W, suffix)                                                                        \
     extern "C" __global__ void minidp_im2col_##suffix(                                            \
         const T *x, T *columns, long long count, int channels, long long image_step,              \
         long long row_step, WINDOW_PARAMETERS) {                                                  \

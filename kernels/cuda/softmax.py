@@ -1,5 +1,6 @@
 """Softmax and cross-entropy: the class axis is moved last, then one block of threads a row."""
 
+from .reduce import axes
 from .runtime import suffix, threads_for
 
 
@@ -32,6 +33,20 @@ def softmax_kernel(name):
 
 
 softmax, log_softmax = softmax_kernel("softmax"), softmax_kernel("log_softmax")
+
+
+def logsumexp(gpu, x, *, dim, keepdim):
+    """log sum e^x over the axes `dim` (None: all); of no values the body says it."""
+    kind = suffix(x)
+    dims = axes(dim, x.ndim) if kind and x.size else None
+    if dims is None:
+        return NotImplemented
+    kept = [d for d in range(x.ndim) if d not in dims]
+    shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+    rows, y = gpu.contiguous(x.transpose(*kept, *dims)), gpu.empty(shape, x.dtype)
+    classes = x.size // y.size
+    gpu.launch("softmax", f"logsumexp_{kind}", y.size, threads_for(classes), (rows, y, classes))
+    return y
 
 
 def check_targets(gpu, target, classes, ignore_index):
