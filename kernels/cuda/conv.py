@@ -1,14 +1,36 @@
-"""Convolutions as im2col and a matrix product an image and group.
+"""Convolutions in one of three ways, by the layer's geometry alone.
 
-An image's bytes do not depend on the batch: cuBLAS and BLAS see the same product for it. Columns
-are made for as many images at a time as fit in COLUMNS bytes. (Chellapilla, Puri, Simard 2006)
+- **product**: columns (im2col) and a matrix product of cuBLAS an image and group. Columns are
+  written and read again, for 2 flops each a filter: that pays from MANY filters on. A 1 x 1 kernel
+  without padding and stride needs no columns: x is what they would be. Columns are made for as
+  many images at a time as fit in COLUMNS bytes. (Chellapilla, Puri, Simard 2006)
+- **tiled**: the same product, its right side computed when it is needed: conv.cu, tile.cuh.
+- **direct**: where a group has FEW filters, as in depthwise convolution, and a tile stays empty.
+
+An image's bytes do not depend on the batch: each value adds its products in the order of k.
 """
 
 from math import prod
 
-from .runtime import int32, suffix
+from .reduce import reduced
+from .runtime import blocks, int32, number, suffix
 
 COLUMNS = 256 * 2**20  # bytes
+FEW, MANY = 16, 128  # filters
+SIDE = 64  # of a tile
+CHUNK = 4096  # pixels that a tile of a weight's gradient adds
+
+
+def way(rows, kernel, geometry):
+    """How the product with so many rows in a group is computed; geometry: stride, padding."""
+    if pointwise(kernel, *geometry[:2]) or rows >= MANY:
+        return "product"
+    return "direct" if rows < FEW else "tiled"
+
+
+def pointwise(kernel, stride, padding):
+    """Whether each output pixel is made of the one input pixel at its place."""
+    return (*kernel, *stride, *padding) == (1, 1, 1, 1, 0, 0)
 
 
 def out_size(size, kernel, stride, padding, dilation):
@@ -28,19 +50,21 @@ def column_bytes(x_channels, kernel, out, dtype):
     return x_channels * kernel[0] * kernel[1] * out[0] * out[1] * dtype.itemsize
 
 
-def im2col(gpu, kind, x, kernel, out, geometry, *, batched):
+def im2col(gpu, x, kernel, out, geometry, *, batched):
     """Columns (n, c kh kw, o p) of x (n, c, h, w).
 
     batched=False: (c kh kw, n, o p), one matrix for all images.
     """
     images, channels = x.shape[:2]
     rows, area = channels * kernel[0] * kernel[1], out[0] * out[1]
-    shape = (images, rows, area) if batched else (rows, images, area)
-    columns = gpu.empty(shape, x.dtype)
+    if pointwise(kernel, *geometry[:2]):
+        columns = x.reshape(images, rows, area)
+        return columns if batched else gpu.contiguous(columns.transpose(1, 0, 2))
+    columns = gpu.empty((images, rows, area) if batched else (rows, images, area), x.dtype)
     image_step, row_step = (rows * area, area) if batched else (area, images * area)
-    sizes = int32(*x.shape[2:], *out, *kernel, *geometry)
+    sizes = int32(*x.shape[2:], *out, *kernel, *sum(geometry, ()))
     args = (x, columns, columns.size, *int32(channels), image_step, row_step, *sizes)
-    gpu.launch_each("conv", f"im2col_{kind}", columns.size, args)
+    gpu.launch_each("conv", f"im2col_{suffix(x)}", columns.size, args)
     return columns
 
 
@@ -51,55 +75,116 @@ def matrices_of(gpu, w, groups):
 
 
 def conv2d(gpu, x, w, b=None, *, stride, padding, dilation, groups):
-    """y = w @ im2col(x): x (n, c, h, w), w (k, c / groups, i, j), y (n, k, o, p)."""
-    kind = suffix(x, w, b)
+    """y = b + w @ im2col(x): x (n, c, h, w), w (k, c / groups, i, j), y (n, k, o, p)."""
+    kind, geometry = suffix(x, w, b), (stride, padding, dilation)
     if kind is None:
         return NotImplemented
-    (images, channels), (filters, _, *kernel) = x.shape[:2], w.shape
-    out = out_size(x.shape[2:], kernel, stride, padding, dilation)
-    x, matrices = gpu.contiguous(x), matrices_of(gpu, w, groups)
-    y = gpu.empty((images, groups, filters // groups, out[0] * out[1]), x.dtype)
+    images, filters, kernel = len(x), len(w), w.shape[2:]
+    out, x = out_size(x.shape[2:], kernel, *geometry), gpu.contiguous(x)
+    how = way(filters // groups, kernel, geometry)
+    y = gpu.empty((images, filters, *out), x.dtype)
+    if how == "product":
+        return forward_product(gpu, x, w, b, y, geometry, groups)
+    b = b if b is None else gpu.contiguous(b)
+    arrays = (x, gpu.contiguous(w), b, y)
+    launch(gpu, f"conv2d_{how}", arrays, x.shape, w.shape, out, geometry, groups)
+    return y
+
+
+def launch(gpu, name, arrays, x_shape, w_shape, out, geometry, groups):
+    """Launch a direct or tiled product, whose result is the last of `arrays`."""
+    images, area = x_shape[0], prod(out)
+    sizes = (groups, x_shape[1] // groups, w_shape[0] // groups)
+    rows, columns = sizes[2], images * area
+    if "input" in name:
+        rows, columns = sizes[1], images * prod(x_shape[2:])
+    window = int32(*x_shape[2:], *out, *w_shape[2:], *sum(geometry, ()))
+    args = (*arrays, images, *int32(*sizes), *window)
+    kernel = f"{name}_{suffix(arrays[0])}"
+    if "direct" in name:
+        gpu.launch_each("conv", kernel, groups * rows * columns, args)
+    else:
+        tiles = blocks(columns, SIDE) * blocks(rows, SIDE) * groups
+        gpu.launch("conv", kernel, tiles, 256, args)
+
+
+def forward_product(gpu, x, w, b, y, geometry, groups):
+    """y by columns and one matrix product an image and group."""
+    (images, channels), kernel, out = x.shape[:2], w.shape[2:], y.shape[2:]
+    matrices, shape = matrices_of(gpu, w, groups), y.shape
+    y = y.reshape(images, groups, len(w) // groups, prod(out))
     for part in slices(images, column_bytes(channels, kernel, out, x.dtype)):
-        geometry = (*stride, *padding, *dilation)
-        columns = im2col(gpu, kind, x[part], kernel, out, geometry, batched=True)
-        split = (len(columns), groups, matrices.shape[2], out[0] * out[1])
+        columns = im2col(gpu, x[part], kernel, out, geometry, batched=True)
+        split = (len(columns), groups, matrices.shape[2], prod(out))
         y[part] = gpu.xp.matmul(matrices, columns.reshape(split))
-    y = y.reshape(images, filters, *out)
+    y = y.reshape(shape)
     if b is not None:
         y += b.reshape(-1, 1, 1)
     return y
 
 
 def conv2d_input(gpu, g, w, *, shape, stride, padding, dilation, groups):
-    """dx of `shape` = col2im(transposed w @ g), g (n, k, o, p) the cotangent of y."""
-    kind = suffix(g, w)
+    """dx of `shape`: each g (n, k, o, p) spread over its window by w."""
+    kind, geometry = suffix(g, w), (stride, padding, dilation)
     if kind is None:
         return NotImplemented
-    (images, filters, *out), kernel = g.shape, w.shape[2:]
+    how = way(shape[1] // groups, w.shape[2:], geometry)
+    g, dx = gpu.contiguous(g), gpu.empty(shape, g.dtype)
+    if how == "product":
+        return input_product(gpu, g, w, dx, geometry, groups)
+    arrays = (g, gpu.contiguous(w), dx)
+    launch(gpu, f"conv2d_input_{how}", arrays, shape, w.shape, g.shape[2:], geometry, groups)
+    return dx
+
+
+def input_product(gpu, g, w, dx, geometry, groups):
+    """dx = col2im(transposed w @ g)."""
+    (images, filters, *out), kernel, shape = g.shape, w.shape[2:], dx.shape
     w = matrices_of(gpu, w, groups).transpose(0, 2, 1)
-    g = gpu.contiguous(g).reshape(images, groups, filters // groups, out[0] * out[1])
-    dx = gpu.empty(shape, g.dtype)
-    sizes = int32(*shape[2:], *out, *kernel, *stride, *padding, *dilation)
+    g = g.reshape(images, groups, filters // groups, prod(out))
+    sizes = int32(*shape[2:], *out, *kernel, *sum(geometry, ()))
     for part in slices(images, column_bytes(shape[1], kernel, out, g.dtype)):
         columns, piece = gpu.contiguous(gpu.xp.matmul(w, g[part])), dx[part]
-        args = (columns, piece, piece.size, *sizes)
-        gpu.launch_each("conv", f"col2im_{kind}", piece.size, args)
+        if pointwise(kernel, *geometry[:2]):
+            piece[...] = columns.reshape(piece.shape)
+        else:
+            args = (columns, piece, piece.size, *sizes)
+            gpu.launch_each("conv", f"col2im_{suffix(g)}", piece.size, args)
     return dx
 
 
 def conv2d_weight(gpu, g, x, *, shape, stride, padding, dilation, groups):
-    """dw of `shape` = g @ transposed im2col(x): one product a group, all images together."""
-    kind = suffix(g, x)
+    """dw of `shape`: each window of x weighted by its g (n, k, o, p), over all images."""
+    kind, geometry = suffix(g, x), (stride, padding, dilation)
     if kind is None:
         return NotImplemented
+    how = way(shape[0] // groups, shape[2:], geometry)
+    g, x = gpu.contiguous(g), gpu.contiguous(x)
+    if how == "product":
+        return weight_product(gpu, g, x, shape, geometry, groups)
+    pixels = len(g) * prod(g.shape[2:])
+    parts = 1 if how == "direct" else max(1, blocks(pixels, CHUNK))
+    dw = gpu.empty((parts, *shape), number(g))
+    sizes = int32(groups, shape[1], shape[0] // groups)
+    window = int32(*x.shape[2:], *g.shape[2:], *shape[2:], *sum(geometry, ()))
+    if how == "direct":
+        grid, args = prod(shape), (g, x, dw, len(g), *sizes, *window)
+    else:
+        tiles = blocks(prod(shape[1:]), SIDE) * blocks(shape[0] // groups, SIDE)
+        grid, args = tiles * groups * parts, (g, x, dw, len(g), *sizes, CHUNK, *window)
+    gpu.launch("conv", f"conv2d_weight_{how}_{kind}", grid, 256, args)
+    dw = dw[0] if parts == 1 else reduced(gpu, "sum", dw, [0]).reshape(shape)
+    return dw.astype(g.dtype, copy=False)
+
+
+def weight_product(gpu, g, x, shape, geometry, groups):
+    """dw = g @ transposed im2col(x): one product a group, all images together."""
     (images, filters, *out), kernel = g.shape, shape[2:]
-    x, pixels = gpu.contiguous(x), out[0] * out[1]
-    dw = gpu.zeros((groups, filters // groups, shape[1] * kernel[0] * kernel[1]), g.dtype)
+    dw = gpu.zeros((groups, filters // groups, prod(shape[1:])), number(g))
     for part in slices(images, column_bytes(x.shape[1], kernel, out, g.dtype)):
-        geometry = (*stride, *padding, *dilation)
-        columns = im2col(gpu, kind, x[part], kernel, out, geometry, batched=False)
-        total = columns.shape[1] * pixels
+        columns = im2col(gpu, x[part], kernel, out, geometry, batched=False)
+        total = columns.shape[1] * prod(out)
         columns = columns.reshape(groups, dw.shape[2], total).transpose(0, 2, 1)
         rows = gpu.contiguous(g[part].transpose(1, 0, 2, 3)).reshape(*dw.shape[:2], total)
         dw += gpu.xp.matmul(rows, columns)
-    return dw.reshape(shape)
+    return dw.reshape(shape).astype(g.dtype, copy=False)

@@ -20,7 +20,7 @@ __device__ void sgd(T *p, const T *g, T *m, long long count, W lr, W momentum, W
         m[i] = velocity;
         step = nesterov ? step + momentum * velocity : velocity;
     }
-    p[i] -= lr * step;
+    p[i] = p[i] - lr * step;
 }
 
 // Kingma & Ba 2015; shrink (decay of the weights themselves): Loshchilov & Hutter 2019; vmax:
