@@ -1,0 +1,113 @@
+"""Every launch has as many blocks and threads as its work needs, and no more."""
+
+import math
+
+import numpy as np
+import pytest
+from cuda_calls import calls
+from cuda_kernels import BACKENDS
+
+from minidp.kernels.cuda import emulate
+
+EMU = BACKENDS["loops"]
+
+
+def blocks(count, threads=256):
+    return -(-count // threads)
+
+
+def each(count):
+    """(grid, block) of a kernel with one thread for each of count elements."""
+    return lambda a: (blocks(count(a)), 256)
+
+
+def row(rows, length):
+    """(grid, block) of one block a row: its threads are a power of two, as many as it is long."""
+    def sizes(a):
+        return rows(a), min(256, max(32, 2 ** math.ceil(math.log2(max(1, length(a))))))
+
+    return sizes
+
+
+def tiles(rows, columns):
+    return lambda a: (blocks(rows(a), 64) * blocks(columns(a), 64) * a["groups"], 256)
+
+
+def pixels(a):
+    return a["images"] * a["out_height"] * a["out_width"]
+
+
+def inputs(a):
+    return a["images"] * a["height"] * a["width"]
+
+
+def weights(a):
+    return a["share"] * a["kernel_h"] * a["kernel_w"]
+
+
+WORK = {
+    **dict.fromkeys(("embedding", "take_along", "lstm_back", "batch_norm", "im2col", "col2im", "sgd",
+                     "adam", "rmsprop", "adadelta", "adamax"), each(lambda a: a["count"])),
+    **dict.fromkeys(("relu", "neg", "exp", "log", "tanh", "sigmoid", "sqrt", "add", "sub", "mul",
+                     "div", "relu_input", "fused"), each(lambda a: a["n"])),
+    **{f"{name}_pool2d{part}": each(lambda a: a["count"]) for name in ("max", "avg")
+       for part in ("", "_input", "_gather")},
+    **dict.fromkeys(("dropout", "noise"),
+                    each(lambda a: -(-a["outer"] * a["inner"] // 4) * a["rows"])),
+    "add_runs": each(lambda a: a["rows"] * a["width"]),
+    **{f"{name}_short": each(lambda a: a["rows"]) for name in ("sum", "amax", "amin")},
+    **{f"{name}_chunks": row(lambda a: a["rows"] * a["chunks"], lambda a: min(a["length"], 4096))
+       for name in ("sum", "amax", "amin")},
+    **{f"{name}_columns": lambda a: (blocks(a["columns"], 32) * blocks(a["length"], 256), 32, 8)
+       for name in ("sum", "amax", "amin")},
+    **{name: row(lambda a: a["found"].size, lambda a: min(a["length"], 4096))
+       for name in ("argmax", "argmin")},
+    **dict.fromkeys(("softmax", "log_softmax"),
+                    row(lambda a: a["y"].size // a["classes"], lambda a: a["classes"])),
+    "logsumexp": row(lambda a: a["y"].size, lambda a: a["classes"]),
+    "cross_entropy": row(lambda a: a["losses"].size, lambda a: a["classes"]),
+    "cross_entropy_input": row(lambda a: a["g"].size, lambda a: a["classes"]),
+    "standardize": row(lambda a: a["y"].size // a["length"], lambda a: a["length"]),
+    "standardize_input": row(lambda a: a["dx"].size // a["length"], lambda a: a["length"]),
+    "conv2d_direct": each(lambda a: a["groups"] * a["filters"] * pixels(a)),
+    "conv2d_input_direct": each(lambda a: a["groups"] * a["share"] * inputs(a)),
+    "conv2d_weight_direct": lambda a: (a["groups"] * a["filters"] * weights(a), 256),
+    "conv2d_tiled": tiles(lambda a: a["filters"], pixels),
+    "conv2d_input_tiled": tiles(lambda a: a["share"], inputs),
+    "conv2d_weight_tiled": lambda a: (
+        tiles(lambda a: a["filters"], weights)(a)[0] * blocks(pixels(a), a["chunk"]), 256
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """Every launch: (kernel without minidp_ and its types, its arguments by name, sizes)."""
+    found, call = [], emulate.Kernel.__call__
+
+    def noted(self, grid, block, args, shared_mem=0):
+        given = {one.name: value for one, value in zip(self.parameters, args, strict=True)}
+        name = self.name.removeprefix("minidp_")
+        found.append((shortened(name), given, (*grid, *block)))
+        return call(self, grid, block, args, shared_mem)
+
+    monkeypatch.setattr(emulate.Kernel, "__call__", noted)
+    return found
+
+
+def shortened(name):
+    """A kernel's name without the types at its end."""
+    for ending in ("_u8", "_i32", "_f16", "_f32", "_f64"):
+        name = name.removesuffix(ending)
+    return name
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_no_launch_is_too_small_or_too_large(launches, dtype):
+    for name, arrays, how in calls(dtype):
+        ours = [EMU.put(x, 0) if isinstance(x, np.ndarray) else x for x in arrays]
+        EMU.kernel(name)(*ours, **how)
+    for name, given, sizes in launches:
+        numbers = {key: int(x) if isinstance(x, np.integer) else x for key, x in given.items()}
+        assert sizes == WORK[name](numbers), name
+    assert {name for name, _, _ in launches} | {"fused"} == set(WORK) - {"avg_pool2d_gather"}
