@@ -23,5 +23,6 @@ KERNELS = {
     "normalize": ("batch_norm", "standardize", "standardize_input"),
     "index": ("embedding", "embedding_weight", "put", "take_along_dim", "scatter_along"),
     "recurrent": ("lstm_back",),
+    "attention": ("attention", "attention_input"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
 }

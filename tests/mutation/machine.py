@@ -7,6 +7,7 @@ or it does not end in time.
 
 import ctypes
 import faulthandler
+import mmap
 import os
 import signal
 import sys
@@ -24,25 +25,23 @@ SIDES = ("grid", "block")
 
 @dataclass
 class Kernels:
-    """The kernels' texts as they are compiled now, and what is known of them."""
+    """The kernels' texts as they are compiled now, and what is known of them.
 
-    mutants: dict = field(default_factory=dict)  # .cu name: its mutants
+    A mutant of a header is one in every text that includes it: {.cu name: number}.
+    """
+
+    mutants: dict = field(default_factory=dict)  # file: {key: {.cu name: number}}
     modules: list = field(default_factory=list)  # (.cu name, library)
-    loaded: list = field(default_factory=list)  # the emulator's modules
+    names: dict = field(default_factory=dict)  # .cu name: its kernels, without their types
     launches: set = field(default_factory=set)  # (kernel, grid or block, axis) of this test
-    chosen: tuple = ("", 0)  # (.cu name, number)
+    chosen: dict = field(default_factory=dict)  # .cu name: number
     launch: tuple = ()  # (kernel, grid or block, axis, factor)
 
-    def choose(self, name, number):
-        """Make a mutant the running one; those of other files are not."""
-        self.chosen = name, number
-        for module, library in self.modules:
-            set_chosen(library, number if module == name else 0)
-
-    def kernels_of(self, name):
-        """The kernels of a file, without the endings of their types."""
-        libraries = [module for module in self.loaded if module.name == f"{name}.cu"]
-        return {base_of(kernel) for each in libraries for kernel in each.kernels}
+    def choose(self, numbers):
+        """Make a mutant the running one; no other is."""
+        self.chosen = numbers
+        for name, library in self.modules:
+            set_chosen(library, numbers.get(name, 0))
 
     def reached(self):
         """(.cu name, number) of every site that was evaluated since the last call."""
@@ -60,30 +59,31 @@ def set_chosen(library, number):
 
 def install(files):
     """Let the emulator compile texts with mutants for these files; the Kernels that result."""
-    kernels, texts, done = Kernels(), {}, set()
+    kernels, texts = Kernels(), {}
     for name in files:
-        whole = runtime.source(name)
-        texts[name], kernels.mutants[name] = mutable(whole, name, done)
-        done |= {mutant.file for mutant in kernels.mutants[name] if mutant.file.endswith(".cuh")}
+        texts[name], mutants = mutable(runtime.source(name), name)
+        for mutant in mutants:
+            of_file = kernels.mutants.setdefault(mutant.file, {})
+            of_file.setdefault(mutant.key, {})[name] = mutant.number
     source = runtime.source
     for module in (runtime, fused):
         module.source = lambda name: texts.get(name) or source(name)
-    watch_modules(kernels, files)
+    watch_modules(kernels)
     watch_launches(kernels)
     return kernels
 
 
-def watch_modules(kernels, files):
+def watch_modules(kernels):
     """Remember each module that the emulator loads, and tell it the chosen mutant."""
     load = emulate.Module.__init__
 
     def loaded(self, code, name="kernels.cu", **options):
         load(self, code, name, **options)
         file = name.removesuffix(".cu")
-        kernels.loaded.append(self)
-        if file in files and "mutant_chosen" in code:
+        if "mutant_chosen" in code:
             kernels.modules.append((file, self.library))
-            set_chosen(self.library, kernels.chosen[1] if kernels.chosen[0] == file else 0)
+            kernels.names.setdefault(file, set()).update(map(base_of, self.kernels))
+            set_chosen(self.library, kernels.chosen.get(file, 0))
 
     emulate.Module.__init__ = loaded
 
@@ -127,7 +127,7 @@ class Machine:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):
         self.session, self.items = session, session.items
-        self.kernels.choose("", 0)
+        self.kernels.choose({})
         for position, item in enumerate(self.items):
             self.kernels.launches, start = set(), time.perf_counter()
             self.kernels.reached()
@@ -140,9 +140,10 @@ class Machine:
         self.visit(self)
         return True
 
-    def tests_of(self, name, number):
+    def tests_of(self, numbers):
         """The tests that come by a site, the quickest first."""
-        found = [item for item in self.items if (name, number & ~1) in self.sites[item]]
+        sites = {(name, number & ~1) for name, number in numbers.items()}
+        found = [item for item in self.items if sites & self.sites[item]]
         return sorted(found, key=self.seconds.__getitem__)
 
     def tests_launching(self, launch):
@@ -151,42 +152,49 @@ class Machine:
         return sorted(found, key=self.seconds.__getitem__)
 
     def outcome(self, items, change):
-        """"killed by TEST", "crash", "time" or "survived" for the mutant that `change` chooses."""
+        """"killed: why", "survived" or "unreached" of the mutant that `change` chooses."""
         if not items:
             return "unreached"
-        read, write = os.pipe()
+        (read, write), place = os.pipe(), mmap.mmap(-1, 4)
         child = os.fork()
         if child == 0:
-            self.run_child(items, change, write)
+            self.run_child(items, change, write, place)
         os.close(write)
-        limit = time.monotonic() + 3 + 10 * sum(self.seconds[item] for item in items)
-        while time.monotonic() < limit:
-            ended, status = os.waitpid(child, os.WNOHANG)
-            if ended:
-                break
-            time.sleep(0.003)
-        else:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            os.close(read)
-            return "killed: no end in time"
+        status = self.waited(child, items, place)
         with os.fdopen(read) as pipe:
             test = pipe.read()
+        if status is None:
+            return "killed: no end in time"
         if os.WIFSIGNALED(status):
             return f"killed: crash, signal {os.WTERMSIG(status)}"
         return f"killed: {test}" if os.WEXITSTATUS(status) else "survived"
 
-    def run_child(self, items, change, write):
+    def waited(self, child, items, place):
+        """The exit status; None: a test took much longer than it should, and was ended."""
+        current, since = -1, time.monotonic()
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return status
+            now = int.from_bytes(place[:4], "little")
+            if now != current:
+                current, since = now, time.monotonic()
+            elif time.monotonic() - since > 1 + 30 * self.seconds[items[current]]:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return None
+            time.sleep(0.002)
+
+    def run_child(self, items, change, write, place):
         """In the forked process: run the tests until one fails."""
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1), os.dup2(null, 2)
         sys.stdout = sys.stderr = open(os.devnull, "w")
-        signal.alarm(0)
+        os.dup2(sys.stdout.fileno(), 1), os.dup2(sys.stdout.fileno(), 2)
         faulthandler.disable()
         change()
         failed = 1
         try:
             for position, item in enumerate(items):
+                place[:4] = position.to_bytes(4, "little")
                 item.config.hook.pytest_runtest_protocol(
                     item=item, nextitem=after(items, position)
                 )

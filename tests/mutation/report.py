@@ -24,13 +24,13 @@ def written(results):
     for name, outcomes in results.items():
         count = Counter()
         for key, outcome in outcomes.items():
-            why = reason(key, outcome)
+            why = reason(f"{name} | {key}", outcome)
             kind = "killed" if outcome.startswith("killed") else "equivalent" if why else "survived"
             count[kind] += 1
             if kind != "killed":
                 survivors.append((name, key, why or "**not explained: a test is missing**"))
         totals += count
-        lines.append(row(f"`{name}.cu`", count))
+        lines.append(row(f"`{name}`", count))
     lines.append(row("all", totals))
     killed, alive = totals["killed"], totals["survived"]
     lines += ["", f"Killed: {killed} of {killed + alive} that are not equivalent, "
@@ -50,7 +50,6 @@ def explained(survivors):
         lines += [f"## {why.strip('*')[:1].upper()}{why.strip('*')[1:]}", ""]
         for name, key, each in survivors:
             if each == why:
-                file, code, change = key.split(" | ", 2) if key.count(" | ") > 1 else (name, key, "")
-                lines.append(f"- `{file}`: `{code}`: {change}")
+                lines.append(f"- `{name}` {key.rpartition(' | ')[0]}: {key.rpartition(' | ')[2]}")
         lines.append("")
     return lines

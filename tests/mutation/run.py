@@ -1,9 +1,8 @@
 """Run mutants of the CUDA kernels against the kernels' tests, in the emulator.
 
-From tests/: `python -m mutation.run [FILE ...]` (names of .cu files; all if none are given).
-Results are kept in mutation/results.json, by what the mutant's line says: a run that was stopped
-goes on where it was, and after a change only new mutants and survivors run (--again: all).
-The last line of output says how many were killed; docs/gpu/mutations.md is written anew.
+From tests/: `python -m mutation.run [FILE ...]` (say conv.cu or block.cuh; all if none are given).
+Results are kept in mutation/results.json: a run that was stopped goes on where it was; what was
+killed before is not run again (--again: it is). docs/gpu/mutations.md is written anew.
 """
 
 import argparse
@@ -26,12 +25,11 @@ FACTORS = {0.5: "halved", 2: "doubled"}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", help="names of .cu files")
+    parser.add_argument("files", nargs="*", help="say conv.cu or block.cuh")
     parser.add_argument("--again", action="store_true", help="run what was killed before too")
     given = parser.parse_args()
-    files = given.files or list(KERNELS)
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    run(files, results, given.again)
+    run(given.files, results, given.again)
     Path(HERE.parent.parent, "docs/gpu/mutations.md").write_text(written(results))
 
 
@@ -40,17 +38,17 @@ def run(files, results, again):
     kernels = install(list(KERNELS))
 
     def visit(machine):
-        for name in files:
-            old, results[name] = results.get(name, {}), {}
-            for key, items, change in changes(machine, kernels, name):
+        for file in files or kernels.mutants:
+            old, results[file] = results.get(file, {}), {}
+            for key, items, change in changes(machine, kernels, file):
                 known = old.get(key, "")
                 done = known.startswith("killed") and not again
-                results[name][key] = known if done else machine.outcome(items, change)
-                if not done:
-                    print(f"{name}: {key}: {results[name][key]}", flush=True)
+                results[file][key] = known if done else machine.outcome(items, change)
+                if not results[file][key].startswith("killed"):
+                    print(f"{file}: {key}: {results[file][key]}", flush=True)
                 save(results)
 
-    tests = [str(path) for pattern in TESTS[:1] for path in sorted(HERE.parent.glob(pattern))]
+    tests = [str(path) for path in sorted(HERE.parent.glob(TESTS[0]))]
     tests += [str(HERE.parent / test) for test in TESTS[1:]]
     machine = Machine(kernels, visit)
     code = pytest.main(["-q", "-p", "no:cacheprovider", *tests], [machine])
@@ -58,20 +56,16 @@ def run(files, results, again):
         sys.exit(f"pytest ended with {code}")
 
 
-def changes(machine, kernels, name):
+def changes(machine, kernels, file):
     """(key, tests, how to choose it) for each mutant of a file and of its launches."""
-    counted = {}
-    for mutant in kernels.mutants[name]:
-        key = f"{mutant.file} | {mutant.code} | {mutant.kind}"
-        counted[key] = counted.get(key, 0) + 1
-        key += f" ({counted[key]})" if counted[key] > 1 else ""
-        items = machine.tests_of(name, mutant.number)
-        yield key, items, lambda number=mutant.number: kernels.choose(name, number)
-    known = set(kernels.kernels_of(name))
+    for key, numbers in kernels.mutants[file].items():
+        items = machine.tests_of(numbers)
+        yield key, items, lambda numbers=numbers: kernels.choose(numbers)
+    own = kernels.names.get(file.removesuffix(".cu"), ())
     for launch in sorted({each for found in machine.launched.values() for each in found}):
-        for factor, word in FACTORS.items() if launch[0] in known else ():
+        for factor, word in FACTORS.items() if launch[0] in own else ():
             kernel, side, axis = launch
-            key = f"{name}.cu | {kernel} | {side}.{'xyz'[axis]} {word}"
+            key = f"{kernel} | {side}.{'xyz'[axis]} {word}"
             items = machine.tests_launching(launch)
             yield key, items, lambda chosen=(*launch, factor): setattr(kernels, "launch", chosen)
 

@@ -48,13 +48,11 @@ NO_TYPES = {"return", "else", "case"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: `number` chooses it; `line` of `file`, and what it is."""
+    """One change: `number` chooses it in a text; `key`: the line of `file`, and the change."""
 
     file: str
     number: int
-    kind: str
-    line: int
-    code: str
+    key: str
 
 
 def matching(text, start):
@@ -110,22 +108,18 @@ def blanked(text):
     return "\n".join(lines)
 
 
-def mutable(text, name, without=()):
-    """(text that can be any of its mutants, the mutants); numbers go by twos.
-
-    Lines of the files in `without` stay as they are.
-    """
-    code, mutants, edits = blanked(text), [], []
-    places = located(text, name)
+def mutable(text, name):
+    """(text that can be any of its mutants, the mutants); numbers go by twos."""
+    code, mutants, edits, places = blanked(text), [], [], located(text, name)
     for number, (kind, start, end, form) in enumerate(sorted(set(spans(code)), key=order), 1):
         file, line = places[code.count("\n", 0, start)]
-        if file in without:
-            continue
         shown = text.split("\n")[code.count("\n", 0, start)].split("//")[0].rstrip("\\ ").strip()
         signs = {"index": ("+ 1", "- 1"), "bound": ("+ 1", "- 1")}.get(kind, ("",))
         for k, sign in enumerate(signs):
-            what = f"{kind} {code[start:end].strip()} {sign}".strip()
-            mutants.append(Mutant(file, 2 * number + k, what, line, shown))
+            key = f"{line}: {shown} | {kind} {code[start:end].strip()} {sign}".strip()
+            same = sum(other.key.split(" #")[0] == key for other in mutants)
+            key += f" #{same + 1}" if same else ""
+            mutants.append(Mutant(file, 2 * number + k, key))
         edits.append((start, end, form, 2 * number))
     return PRELUDE.replace("\n", " ") + "\n" + edited(text, edits), mutants
 
