@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from minidp.backend import get_backend
 from minidp.create import ones
 from minidp.errors import ShapeError
 from minidp.functional.activation import softmax
@@ -15,7 +16,7 @@ from minidp.functional.dropout import dropout
 from minidp.functional.linear import linear
 from minidp.functions.join import cat
 from minidp.mode import mode
-from minidp.ops.attention import thirds
+from minidp.ops.attention import attention, thirds
 from minidp.ops.comparison import where
 from minidp.ops.layout import triangle
 from minidp.tensor import Tensor
@@ -44,16 +45,34 @@ def scaled_dot_product_attention(
         given = ", ".join(map(str, shapes))
         raise ShapeError(f"scaled_dot_product_attention({given}): expected query (..., l, e), key "
                          "(..., s, e), value (..., s, v)")  # fmt: skip
-    if is_causal:
-        if attn_mask is not None:
-            raise ValueError("scaled_dot_product_attention: Explicit attn_mask should not be set "
-                             "when is_causal=True")  # fmt: skip
-        square = ones(shapes[0][-2], shapes[1][-2], dtype=bool, device=query.device)
-        attn_mask = triangle(square, offset=0, upper=False)
+    if is_causal and attn_mask is not None:
+        raise ValueError("scaled_dot_product_attention: Explicit attn_mask should not be set "
+                         "when is_causal=True")  # fmt: skip
     if enable_gqa:
         key, value = _shared(key, query), _shared(value, query)
+    if dropout_p == 0 and _in_one(query, attn_mask):
+        scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
+        mask = _added(attn_mask, query)
+        y: Tensor = attention(query, key, value, mask, scale=scale, causal=is_causal)[0]
+        return y
+    if is_causal:
+        square = ones(shapes[0][-2], shapes[1][-2], dtype=bool, device=query.device)
+        attn_mask = triangle(square, offset=0, upper=False)
     weights = attention_weights(query, key, attn_mask, scale)
     return dropout(weights, dropout_p, batch_dim=0 if weights.ndim > 2 else None) @ value
+
+
+def _in_one(query: Tensor, mask: Tensor | None) -> bool:
+    """Whether the op serves: the device has a kernel for it, and the mask needs no gradient."""
+    kernel = get_backend(query.device.type).kernel("attention")
+    return kernel is not None and not (mask is not None and mask.requires_grad)
+
+
+def _added(mask: Tensor | None, query: Tensor) -> Tensor | None:
+    """The mask as numbers to add to the scores: a bool one hides by minus infinity."""
+    if mask is None or mask.dtype != bool:
+        return mask
+    return where(mask, 0.0, -math.inf).to(query.dtype)
 
 
 def attention_weights(
