@@ -1,13 +1,12 @@
 """Every CUDA kernel, run by the emulator, against short NumPy references on awkward shapes."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
+from cuda_kernels import BACKENDS, call
 
-from minidp.backend.emulated import EmulatedArray, EmulatedBackend
-
-BACKENDS = {"loops": EmulatedBackend(), "shuffled fibers": EmulatedBackend(seed=5, fibers=True)}
 TYPES = [np.float32, np.float64]
 TOLERANCE = {np.dtype(np.float32): 3e-5, np.dtype(np.float64): 1e-12}
 random = np.random.default_rng(1).standard_normal
@@ -16,21 +15,7 @@ random = np.random.default_rng(1).standard_normal
 @pytest.fixture(params=list(BACKENDS))
 def run(request):
     """Call a kernel with NumPy arrays put on emu:1, and get NumPy arrays back."""
-    backend = BACKENDS[request.param]
-
-    def call(name, *arrays, **constants):
-        ours = [backend.put(x, 1) if isinstance(x, np.ndarray) else x for x in arrays]
-        for x, given in zip(ours, arrays, strict=True):
-            if isinstance(given, np.ndarray) and name not in ("sgd", "adam"):
-                x.setflags(write=False)
-        y = backend.kernel(name)(*ours, **constants)
-        if y is NotImplemented:
-            return y
-        for array in y if isinstance(y, tuple) else (y,):
-            assert isinstance(array, EmulatedArray) and array.device_index == 1
-        return tuple(map(backend.get, y)) if isinstance(y, tuple) else backend.get(y)
-
-    return call
+    return partial(call, BACKENDS[request.param])
 
 
 def close(y, expected, dtype):
@@ -106,6 +91,18 @@ def test_softmax(run, shape, dim, dtype):
             np.log(softmax(x.astype(float) / 10, dim)),
         )
     close(y, expected.astype(dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [5, 70])
+def test_softmax_does_not_overflow_wherever_the_largest_is(run, size, dtype):
+    x = random((size, size)).astype(dtype) + np.diag(np.full(size, 2000)).astype(dtype)
+    for name, expected in (("softmax", np.eye(size)), ("log_softmax", None)):
+        y = run(name, x, dim=1)
+        close(y, np.asarray(x - np.diag(x)[:, None] if expected is None else expected, dtype), dtype)
+    target = np.arange(size)
+    assert (run("cross_entropy", x, target, ignore_index=-1) == 0).all()
+    assert (run("cross_entropy_input", x[0], x, target, ignore_index=-1) == 0).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)

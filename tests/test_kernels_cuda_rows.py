@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cuda_kernels import BACKENDS, BOTH, EACH, TOLERANCE, arrays, call, check
+from cuda_kernels import BACKENDS, BOTH, EACH, TOLERANCE, arrays, call, check, put_state
 
 from minidp import optim
 from minidp.op import OPS
@@ -105,13 +105,14 @@ def test_optimisers(backend, case, dtype):
     memory = [normal(300), normal(300), *(np.full(300, 0.1) for _ in range(count - 2))]
     steps = [how | {"first": k == 0} for k in (0, 1)] if name == "sgd" else [how, how]
     memory = arrays(memory, dtype)
-    ours, wide = [backend.put(x, 1) for x in memory], arrays(memory, np.float64)
+    ours, wide = [put_state(backend, x) for x in memory], arrays(memory, np.float64)
     for step in steps:
         given = dict(zip("pgmvc", ours, strict=False))
         if name == "sgd" and not how["momentum"]:
             ours[2] = wide[2] = None
         assert backend.kernel(name)(*ours, **step) is given["p"]
         OPS[name].body(np, *wide, **step)
+    backend.gpu.check()
     for found, wanted in zip(ours, wide, strict=True):
         if wanted is not None:
             assert found.dtype == dtype

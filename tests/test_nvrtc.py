@@ -22,8 +22,12 @@ def nvrtc():
         pytest.skip(f"NVRTC does not run here ({problem}): {extra}")
 
 
+QUICK, SLOW = ["sm_80", "sm_90"], ["sm_75", "sm_100", "sm_120"]
+ARCHITECTURES = QUICK + [pytest.param(name, marks=pytest.mark.slow) for name in SLOW]
+
+
 @pytest.mark.parametrize("name", list(KERNELS))
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_nvrtc_compiles_without_spills(name, architecture, capsys):
     program = compiler._NVRTCProgram(runtime.source(name), f"{name}.cu", method="cubin")
     log = Log()
@@ -31,12 +35,14 @@ def test_nvrtc_compiles_without_spills(name, architecture, capsys):
     assert len(binary[0] if isinstance(binary, tuple) else binary) > 1000
     spills = [int(count) for count in re.findall(r"(\d+) bytes spill stores", log.text)]
     registers = [int(count) for count in re.findall(r"Used (\d+) registers", log.text)]
+    shared = [int(count) for count in re.findall(r"(\d+) bytes smem", log.text)]
     print(
-        f"{name}.cu {architecture}: {len(registers)} kernels, at most {max(registers)} "
-        f"registers, {sum(spills)} bytes spilled"
+        f"{name}.cu {architecture}: {len(registers)} kernels, at most {max(registers)} registers "
+        f"and {max(shared, default=0)} bytes of shared memory, {sum(spills)} bytes spilled"
     )
     assert len(registers) == len(spills) > 0
-    assert sum(spills) == 0
+    assert sum(spills) == 0 and max(registers) <= 128  # so that two blocks of 256 fit
+    assert max(shared, default=0) <= 48 * 1024
 
 
 class Log:

@@ -50,6 +50,7 @@ def explained(survivors):
         lines += [f"## {why.strip('*')[:1].upper()}{why.strip('*')[1:]}", ""]
         for name, key, each in survivors:
             if each == why:
-                lines.append(f"- `{name}` {key.rpartition(' | ')[0]}: {key.rpartition(' | ')[2]}")
+                line, _, change = key.rpartition(" | ")
+                lines.append(f"- `{name}`: `{line}`: {change}")
         lines.append("")
     return lines

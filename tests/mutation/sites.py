@@ -48,7 +48,7 @@ NO_TYPES = {"return", "else", "case"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: `number` chooses it in a text; `key`: the line of `file`, and the change."""
+    """One change: `number` chooses it in a text; `key`: a line of `file`, and the change."""
 
     file: str
     number: int
@@ -112,11 +112,11 @@ def mutable(text, name):
     """(text that can be any of its mutants, the mutants); numbers go by twos."""
     code, mutants, edits, places = blanked(text), [], [], located(text, name)
     for number, (kind, start, end, form) in enumerate(sorted(set(spans(code)), key=order), 1):
-        file, line = places[code.count("\n", 0, start)]
+        file, _ = places[code.count("\n", 0, start)]
         shown = text.split("\n")[code.count("\n", 0, start)].split("//")[0].rstrip("\\ ").strip()
         signs = {"index": ("+ 1", "- 1"), "bound": ("+ 1", "- 1")}.get(kind, ("",))
         for k, sign in enumerate(signs):
-            key = f"{line}: {shown} | {kind} {code[start:end].strip()} {sign}".strip()
+            key = f"{shown} | {kind} {code[start:end].strip()} {sign}".strip()
             same = sum(other.key.split(" #")[0] == key for other in mutants)
             key += f" #{same + 1}" if same else ""
             mutants.append(Mutant(file, 2 * number + k, key))
