@@ -34,12 +34,14 @@ WHOLE = {"key": (1, 2, 3), "row": 4, "batch_dim": 0}
 def calls(dtype):
     """Calls of every kernel in dtype: name, arrays, constants."""
     made = [*elementwise(), *reductions(), *rows(), *images(), *indexed(), *optimisers()]
-    return [(name, arrays_in(arrays, dtype), how) for name, arrays, how in made] + formulas(dtype)
+    given = [(name, arrays_in(arrays, dtype), how) for name, arrays, how in made]
+    return [*given, *heads(dtype), *formulas(dtype)]
 
 
 def arrays_in(arrays, dtype):
     """The real arrays in dtype."""
-    return tuple(x.astype(dtype) if getattr(x, "dtype", None) == float else x for x in arrays)
+    real = [isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in arrays]
+    return tuple(x.astype(dtype) if yes else x for x, yes in zip(arrays, real, strict=True))
 
 
 def elementwise():
@@ -89,6 +91,18 @@ def rows():
         yield "standardize_input", (x, x), how
     x, row = random((2, 3, 60)), random(3)
     yield "batch_norm", (x, row, np.abs(row), None, row), {"eps": 1e-5}
+
+
+def heads(dtype):
+    """Attention and its cotangents, whose sums of a row are float32 for float16."""
+    wide = np.float32 if dtype == np.float16 else dtype
+    for width in (5, 60 if dtype == np.float64 else 100):
+        q, k, v, y = (random((2, n, w)).astype(dtype)
+                      for n, w in ((40, width), (70, width), (70, 3), (40, 3)))  # fmt: skip
+        mask, total = random((40, 70)).astype(dtype), random((2, 40)).astype(wide) + 5
+        how = {"scale": 0.3, "causal": False}
+        yield "attention", (q, k, v, mask), how
+        yield "attention_input", (y, total, q, k, v, y, total, mask), how
 
 
 def images():

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from cuda_kernels import BACKENDS, call
 
+from minidp.op import OPS
+
 TYPES = [np.float32, np.float64]
 TOLERANCE = {np.dtype(np.float32): 3e-5, np.dtype(np.float64): 1e-12}
 random = np.random.default_rng(1).standard_normal
@@ -99,7 +101,8 @@ def test_softmax_does_not_overflow_wherever_the_largest_is(run, size, dtype):
     x = random((size, size)).astype(dtype) + np.diag(np.full(size, 2000)).astype(dtype)
     for name, expected in (("softmax", np.eye(size)), ("log_softmax", None)):
         y = run(name, x, dim=1)
-        close(y, np.asarray(x - np.diag(x)[:, None] if expected is None else expected, dtype), dtype)
+        wanted = x - np.diag(x)[:, None] if expected is None else expected
+        close(y, np.asarray(wanted, dtype), dtype)
     target = np.arange(size)
     assert (run("cross_entropy", x, target, ignore_index=-1) == 0).all()
     assert (run("cross_entropy_input", x[0], x, target, ignore_index=-1) == 0).all()
@@ -203,3 +206,23 @@ def test_avg_pool(run, shape, kernel, stride, padding, dilation, size, count_pad
     how = {"kernel": kernel, "stride": stride, "padding": padding, "count_include_pad": count_pad}
     close(run("avg_pool2d", x, size=size, **how), y, np.float64)
     close(run("avg_pool2d_input", g, shape=shape, **how), dx, np.float64)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_max_pool_of_minus_infinity_chooses_inside(run, dtype):
+    x, how = np.full((1, 2, 4, 5), -np.inf, dtype), POOLS[1][1:5]
+    how = dict(zip(("kernel", "stride", "padding", "dilation"), how, strict=True))
+    y, index = run("max_pool2d", x, size=(2, 6), **how)
+    assert (y == -np.inf).all()
+    wanted = OPS["max_pool2d"].body(np, x, size=(2, 6), **how)[1]
+    np.testing.assert_array_equal(index, wanted)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_what_lies_in_the_padding_is_zero(run, dtype):
+    x = random((2, 3, 5, 6)).astype(dtype)
+    how = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilation": (1, 1)}
+    for offset in range(9):
+        index = np.full((2, 3, 3, 4), offset, np.uint8)
+        wanted = OPS["max_pool2d_gather"].body(np, x, index, **how)
+        assert run("max_pool2d_gather", x, index, **how).tolist() == wanted.tolist()

@@ -83,8 +83,9 @@ def test_layers_use_it_with_the_same_results(mask):
     hidden = dp.tensor(rng.random((34, 70)) < 0.7)
     found = []
     for device in ("cpu", "emu:0"):
-        given = {"none": {}, "causal": {"is_causal": True}, "bool": {"attn_mask": hidden.to(device)},
-                 "number": {"attn_mask": hidden.double().to(device)}}[mask]  # fmt: skip
+        here = hidden.to(device)
+        given = {"none": {}, "causal": {"is_causal": True}, "bool": {"attn_mask": here},
+                 "number": {"attn_mask": here.double()}}[mask]  # fmt: skip
         inputs = [dp.tensor(x, device=device, requires_grad=True) for x in (q, k, v)]
         y = F.scaled_dot_product_attention(*inputs, **given)
         (first,) = dp.autograd.grad((y * y).sum(), inputs[:1], create_graph=True)

@@ -73,9 +73,9 @@ def test_keys_that_name_no_place_twice_are_left_to_the_body():
 
 @BOTH
 @EACH
-@pytest.mark.parametrize(
-    ("shape", "dim", "steps"), [((5, 4), 0, 7), ((3, 6, 50), 1, 2), ((2, 3, 4), -1, 5), ((4,), 0, 0)]
-)
+@pytest.mark.parametrize(("shape", "dim", "steps"), [
+    ((5, 4), 0, 7), ((3, 6, 50), 1, 2), ((2, 3, 4), -1, 5), ((4,), 0, 0),
+])  # fmt: skip
 def test_along(backend, shape, dim, steps, dtype):
     x, wanted = rng.standard_normal(shape), list(shape)
     wanted[dim] = steps

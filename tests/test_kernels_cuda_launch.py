@@ -45,9 +45,20 @@ def weights(a):
     return a["share"] * a["kernel_h"] * a["kernel_w"]
 
 
+def heads(part, size):
+    """(grid, block) of attention: a block has 32 or 8 rows of a head, of float64 16 or 8."""
+    def sizes(a):
+        leading = a["v"].size // (a["keys"] * a["depth"])
+        count = a["keys"] if part == "key_value_" else a["queries"]
+        rows = 8 if size == "wide" else 16 if a["v"].dtype == np.float64 else 32
+        return leading * blocks(count, rows), 256
+
+    return sizes
+
+
 WORK = {
-    **dict.fromkeys(("embedding", "take_along", "lstm_back", "batch_norm", "im2col", "col2im", "sgd",
-                     "adam", "rmsprop", "adadelta", "adamax"), each(lambda a: a["count"])),
+    **dict.fromkeys(("embedding", "take_along", "lstm_back", "batch_norm", "im2col", "col2im",
+                     "sgd", "adam", "rmsprop", "adadelta", "adamax"), each(lambda a: a["count"])),
     **dict.fromkeys(("relu", "neg", "exp", "log", "tanh", "sigmoid", "sqrt", "add", "sub", "mul",
                      "div", "relu_input", "fused"), each(lambda a: a["n"])),
     **{f"{name}_pool2d{part}": each(lambda a: a["count"]) for name in ("max", "avg")
@@ -69,6 +80,8 @@ WORK = {
     "cross_entropy_input": row(lambda a: a["g"].size, lambda a: a["classes"]),
     "standardize": row(lambda a: a["y"].size // a["length"], lambda a: a["length"]),
     "standardize_input": row(lambda a: a["dx"].size // a["length"], lambda a: a["length"]),
+    **{f"attention_{part}{size}": heads(part, size)
+       for part in ("", "query_", "key_value_") for size in ("narrow", "wide")},
     "conv2d_direct": each(lambda a: a["groups"] * a["filters"] * pixels(a)),
     "conv2d_input_direct": each(lambda a: a["groups"] * a["share"] * inputs(a)),
     "conv2d_weight_direct": lambda a: (a["groups"] * a["filters"] * weights(a), 256),

@@ -16,8 +16,10 @@ EMU = BACKENDS["loops"]
 @BOTH
 @EACH
 @pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize(("shape", "dim"), [((4, 3), (1,)), ((3, 2, 35), (1, 2)), ((2, 1), (1,)),
-                                            ((300,), (0,)), ((0, 3), (1,)), ((2, 600), (1,))])  # fmt: skip
+@pytest.mark.parametrize(("shape", "dim"), [
+    ((4, 3), (1,)), ((3, 2, 35), (1, 2)), ((2, 1), (1,)), ((300,), (0,)), ((0, 3), (1,)),
+    ((2, 600), (1,)),
+])  # fmt: skip
 def test_standardize(backend, shape, dim, center, dtype):
     x, how = normal(shape) + 0.5, {"dim": dim, "eps": 0.1, "center": center}
     check(backend, "standardize", x, dtype=dtype, **how)
@@ -116,7 +118,8 @@ def test_optimisers(backend, case, dtype):
     for found, wanted in zip(ours, wide, strict=True):
         if wanted is not None:
             assert found.dtype == dtype
-            np.testing.assert_allclose(backend.get(found), wanted, *[4 * TOLERANCE[found.dtype]] * 2)
+            limits = [4 * TOLERANCE[found.dtype]] * 2
+            np.testing.assert_allclose(backend.get(found), wanted, *limits)
 
 
 def test_optimisers_decline_memory_that_would_be_copied():

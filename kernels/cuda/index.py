@@ -59,7 +59,7 @@ def take_along_dim(gpu, x, index, *, dim):
     kind, dim = suffix(x), dim % max(1, x.ndim)
     if kind is None or not alike(x.shape, index.shape, dim):
         return NotImplemented
-    outer, length, inner = sides(x.shape, dim)
+    _, length, inner = sides(x.shape, dim)
     places = gpu.contiguous(gpu.xp.arange(length)[index])
     x, y = gpu.contiguous(x), gpu.empty(index.shape, x.dtype)
     args = (x, places, y, y.size, length, index.shape[dim], inner)

@@ -104,10 +104,13 @@ def _recorded_weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> 
     return where(blind, 0.0, softmax(where(blind, 0.0, s), dim=len(s.shape) - 1))
 
 
-@op("... l d, ... l, ... l e, ... s e, ... s d, ... l d, ... l, ... l s -> ... l e, ... s e, ... s d",
+@op("... l d, ... l, ... l e, ... s e, ... s d, ... l d, ... l, ... l s"
+    " -> ... l e, ... s e, ... s d",
     outputs="dq dk dv", **each(attention_bend, "dy dtotal q k v"))  # fmt: skip
-def attention_input(xp: Any, dy: Array, dtotal: Array, q: Array, k: Array, v: Array, y: Array,
-                    total: Array, mask: Array = None, *, scale: float, causal: bool) -> Any:  # fmt: skip
+def attention_input(
+    xp: Any, dy: Array, dtotal: Array, q: Array, k: Array, v: Array, y: Array, total: Array,
+    mask: Array = None, *, scale: float, causal: bool,
+) -> Any:  # fmt: skip
     """The cotangents of attention's q, k and v: with p the weights, dp = dy v^T and
     ds = p (dp - sum of p dp + dtotal), scale ds k, scale ds^T q and p^T dy.
 

@@ -1,6 +1,16 @@
 """A table of sample inputs: one row per op, in a file per kind of op."""
 
-from cases import attention, elementwise, images, index, layout, linalg, normalize, recurrent, reduce
+from cases import (
+    attention,
+    elementwise,
+    images,
+    index,
+    layout,
+    linalg,
+    normalize,
+    recurrent,
+    reduce,
+)
 from cases.table import EXEMPT, LAYOUTS, ROWS, Row, Sample, differentiable, names, samples
 
 __all__ = ["EXEMPT", "LAYOUTS", "ROWS", "Row", "Sample", "differentiable", "names", "samples"]

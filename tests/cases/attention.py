@@ -11,9 +11,10 @@ SIZES = (((2, 3), 4, 5, 3, 2), ((), 3, 3, 2, 2), ((1,), 2, 1, 1, 4), ((2,), 0, 3
 
 def sizes(rng):
     """(queries, keys, values, shape of the scores) and constants, masked and causal in turn."""
-    for turn, (lead, l, s, e, d) in enumerate(SIZES):
-        shapes = (*lead, l, e), (*lead, s, e), (*lead, s, d)
-        yield [normal(rng, *shape) for shape in shapes], (*lead, l, s), HOW | {"causal": turn == 4}
+    for turn, (lead, queries, keys, width, depth) in enumerate(SIZES):
+        shapes = (queries, width), (keys, width), (keys, depth)
+        made = [normal(rng, *lead, *shape) for shape in shapes]
+        yield made, (*lead, queries, keys), HOW | {"causal": turn == 4}
 
 
 def masks(rng, shape):

@@ -131,7 +131,9 @@ class Machine:
         for position, item in enumerate(self.items):
             self.kernels.launches, start = set(), time.perf_counter()
             self.kernels.reached()
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after(self.items, position))
+            item.config.hook.pytest_runtest_protocol(
+                item=item, nextitem=after(self.items, position)
+            )
             self.seconds[item] = time.perf_counter() - start
             self.sites[item] = self.kernels.reached()
             self.launched[item] = set(self.kernels.launches)
@@ -187,8 +189,10 @@ class Machine:
 
     def run_child(self, items, change, write, place):
         """In the forked process: run the tests until one fails."""
-        sys.stdout = sys.stderr = open(os.devnull, "w")
-        os.dup2(sys.stdout.fileno(), 1), os.dup2(sys.stdout.fileno(), 2)
+        null = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(null, descriptor)
+        sys.stdout = sys.stderr = os.fdopen(null, "w")
         faulthandler.disable()
         change()
         failed = 1

@@ -6,14 +6,14 @@ from .reasons import reason
 
 HEAD = """# Mutants of the CUDA kernels
 
-`python -m mutation.run` (in `tests/`) changes the text of each kernel in one place at a time, runs the
-kernel's tests in the emulator, and writes this page. A mutant is *killed* when a test fails, the
-process crashes or it does not end. Each barrier is dropped, each index, integer bound and start of
-a loop taken one higher and one lower, each `a += b` made `a = b`, each dimension of a launch halved
-and doubled.
+`tests/mutation/run.py` changes the text of each kernel in one place at a time, runs the kernel's
+tests in the emulator, and writes this page. A mutant is *killed* when a test fails, the process
+crashes or it does not end. Each barrier is dropped, each index, integer bound and start of a loop
+taken one higher and one lower, each `a += b` made `a = b`, each dimension of a launch halved and
+doubled. A header's mutants are chosen in all files that include it.
 
-*Equivalent*: the changed kernel computes the same values, for a reason that is given below; these
-are not counted among the mutants that tests could kill. *Survived*: no test saw it.
+*Equivalent*: the changed kernel computes the same values, for a reason that is given below.
+*Survived*: no test saw it.
 """
 
 

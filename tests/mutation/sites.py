@@ -34,7 +34,9 @@ template <typename T> struct MutantTarget<T *> {
     T *&it; bool add;
     template <typename V> void operator+=(V v) { if (add) it = it + v; }
 };
-template <typename T> static inline MutantTarget<T> mutant_target(int k, T &it) { return {it, mutant_kept(k)}; }
+template <typename T> static inline MutantTarget<T> mutant_target(int k, T &it) {
+    return {it, mutant_kept(k)};
+}
 """
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 BARRIER = re.compile(r"__syncthreads\(\)")
@@ -71,7 +73,7 @@ def operand_end(text, start):
     for at in range(start, len(text)):
         two = text[at : at + 2]
         if depth == 0 and (text[at] in ";),?:]}\n" or two in ("&&", "||")):
-            return at if text[at] != " " else at
+            return at
         depth += (text[at] in "([{") - (text[at] in ")]}")
     return len(text)
 
