@@ -1,15 +1,49 @@
-"""Why some mutants compute the same: patterns of `file | line | change`, and a sentence each."""
+"""Why some mutants compute the same: (file, start of the line, change, a sentence)."""
 
 import re
 
-UNREACHED = "the compared values are no integers, or the branch is not for the emulator"
-REASONS = (
-    # pattern of the key, reason
+UNREACHED = "numbers that are compared are no integers: not a bound"
+OUTSIDE = "a number outside the array is read, and has no effect: only a check of each read tells"
+EQUIVALENT = (
+    ("float16.cuh", r"if \(size > 0x7f", r"\+ 1$", "no NaN has 1 as its payload"),
+    ("window.cuh", r"return h >= 0", r"0 - 1$",
+     "the place of a pixel above the image is negative, and so is that of the padding"),
+    ("window.cuh", r"if \(o < 0", r"0 - 1$",
+     "with stride 1 the place of an output above the first is negative, with others it is no place"),
+    ("tile.cuh", r"bool here = .* columns", r"columns \+ 1$",
+     "a column more is read, and not stored"),
+    ("tile.cuh", r"bool inside", r"rows \+ 1$", "a row more is read, and not stored"),
+    ("tile.cuh", r"for \(int i = t / DEEP", r"SIDE \+ 1$",
+     "the number that keeps banks apart is written, and not read"),
+    ("tile.cuh", r"for \(long long k = start", r"end \+ 1$", "a slice of zeros is added"),
+    ("pool.cu", r"for \(int a = 0; .*kernel_h", r"(0 - 1|kernel_h \+ 1)$",
+     "an offset outside the window is chosen by no output; the first one inside replaces it"),
+    ("pool.cu", r"index\[i\] = chosen < 0", r"0 [+-] 1$",
+     "each window has a place inside the image, which is chosen"),
+    ("pool.cu", r"__device__ bool empty", r"end \+ 1$", "no window lies outside the image"),
+    ("fused.cu", r"return gap > 0", r"bound 0", "both forms of the sum hold for small gaps"),
+)  # fmt: skip
+SURVIVORS = (
+    ("index.cu", r"if \(place < 0", r"0 - 1 #2$", OUTSIDE),
+    ("index.cu", r"for \(; k < rows", r"rows \+ 1$", OUTSIDE),
 )
 
 
-def reason(key, outcome):
-    """Why a mutant that was not killed is equivalent; None: nothing says so."""
-    if outcome == "unreached" and " | bound " in key:
+def equivalent(file, key, outcome):
+    """Why a mutant that was not killed computes the same; None: nothing says so."""
+    if outcome == "unreached" and "| bound " in key:
         return UNREACHED
-    return next((why for pattern, why in REASONS if re.search(pattern, key)), None)
+    return found(EQUIVALENT, file, key)
+
+
+def known(file, key):
+    """Why no test can see a mutant that is not equivalent; None: nothing says so."""
+    return found(SURVIVORS, file, key)
+
+
+def found(table, file, key):
+    line, _, change = key.rpartition(" | ")
+    for name, start, end, why in table:
+        if name == file and re.match(start, line) and re.search(end, change):
+            return why
+    return None

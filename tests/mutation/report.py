@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from .reasons import reason
+from .reasons import equivalent, known
 
 HEAD = """# Mutants of the CUDA kernels
 
@@ -15,27 +15,32 @@ doubled. A header's mutants are chosen in all files that include it.
 *Equivalent*: the changed kernel computes the same values, for a reason that is given below.
 *Survived*: no test saw it.
 """
+UNKNOWN = "not explained: a test is missing"
 
 
 def written(results):
     """The page."""
-    lines, survivors, totals = [HEAD, "| file | mutants | killed | equivalent | survived |",
-                               "|---|---|---|---|---|"], [], Counter()  # fmt: skip
-    for name, outcomes in results.items():
+    lines, others, totals = [HEAD, "| file | mutants | killed | equivalent | survived |",
+                            "|---|---|---|---|---|"], [], Counter()  # fmt: skip
+    for file, outcomes in results.items():
         count = Counter()
         for key, outcome in outcomes.items():
-            why = reason(f"{name} | {key}", outcome)
-            kind = "killed" if outcome.startswith("killed") else "equivalent" if why else "survived"
+            kind, why = judged(file, key, outcome)
             count[kind] += 1
-            if kind != "killed":
-                survivors.append((name, key, why or "**not explained: a test is missing**"))
+            if why:
+                others.append((why, file, key))
         totals += count
-        lines.append(row(f"`{name}`", count))
-    lines.append(row("all", totals))
-    killed, alive = totals["killed"], totals["survived"]
-    lines += ["", f"Killed: {killed} of {killed + alive} that are not equivalent, "
-              f"{100 * killed / max(1, killed + alive):.1f} %.", ""]  # fmt: skip
-    return "\n".join(lines + explained(survivors)) + "\n"
+        lines.append(row(f"`{file}`", count))
+    lines += [row("all", totals), "", summary(totals), ""]
+    return "\n".join(lines + explained(others))
+
+
+def judged(file, key, outcome):
+    """("killed", None), or "equivalent" or "survived" and why."""
+    if outcome.startswith("killed"):
+        return "killed", None
+    why = equivalent(file, key, outcome)
+    return ("equivalent", why) if why else ("survived", known(file, key) or UNKNOWN)
 
 
 def row(name, count):
@@ -43,14 +48,24 @@ def row(name, count):
     return f"| {name} | {' | '.join(map(str, numbers))} |"
 
 
-def explained(survivors):
-    """The survivors, by reason."""
+def share(totals):
+    """Killed mutants among those that are not equivalent, in percent."""
+    return 100 * totals["killed"] / max(1, totals["killed"] + totals["survived"])
+
+
+def summary(totals):
+    all_of_them = 100 * totals["killed"] / max(1, totals.total())
+    return (f"Killed: {share(totals):.1f} % of the mutants that are not equivalent, "
+            f"{all_of_them:.1f} % of all.")  # fmt: skip
+
+
+def explained(others):
+    """The mutants that were not killed, by reason."""
     lines = []
-    for why in dict.fromkeys(why for _, _, why in survivors):
-        lines += [f"## {why.strip('*')[:1].upper()}{why.strip('*')[1:]}", ""]
-        for name, key, each in survivors:
-            if each == why:
-                line, _, change = key.rpartition(" | ")
-                lines.append(f"- `{name}`: `{line}`: {change}")
+    for why in dict.fromkeys(why for why, _, _ in others):
+        lines += [f"## {why[:1].upper()}{why[1:]}", ""]
+        for each, file, key in others:
+            line, _, change = key.rpartition(" | ")
+            lines += [f"- `{file}`: `{line}`: {change}"] if each == why else []
         lines.append("")
     return lines

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from minidp.kernels.cuda import KERNELS
+from minidp.kernels.cuda import KERNELS, runtime
 
 from .machine import Machine, install
 from .report import written
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results.json"
+PAGE = HERE.parent.parent / "docs/gpu/mutations.md"
 TESTS = ["test_kernels_cuda*.py", "test_fusion.py::test_on_the_emulated_gpu"]
 FACTORS = {0.5: "halved", 2: "doubled"}
 
@@ -27,26 +27,28 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", help="say conv.cu or block.cuh")
     parser.add_argument("--again", action="store_true", help="run what was killed before too")
+    parser.add_argument("--results", type=Path, default=HERE / "results.json")
+    parser.add_argument("--page", type=Path, default=PAGE)
     given = parser.parse_args()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    run(given.files, results, given.again)
-    Path(HERE.parent.parent, "docs/gpu/mutations.md").write_text(written(results))
+    results = json.loads(given.results.read_text()) if given.results.exists() else {}
+    run(given, results)
+    given.page.write_text(written(results))
 
 
-def run(files, results, again):
-    """Run the mutants of files, all in one collection of tests."""
-    kernels = install(list(KERNELS))
+def run(given, results):
+    """Run the mutants of the given files, all in one collection of tests."""
+    kernels = install([name for name in KERNELS if concerned(name, given.files)])
 
     def visit(machine):
-        for file in files or kernels.mutants:
+        for file in given.files or kernels.mutants:
             old, results[file] = results.get(file, {}), {}
             for key, items, change in changes(machine, kernels, file):
                 known = old.get(key, "")
-                done = known.startswith("killed") and not again
+                done = known.startswith("killed") and not given.again
                 results[file][key] = known if done else machine.outcome(items, change)
                 if not results[file][key].startswith("killed"):
                     print(f"{file}: {key}: {results[file][key]}", flush=True)
-                save(results)
+                save(results, given.results)
 
     tests = [str(path) for path in sorted(HERE.parent.glob(TESTS[0]))]
     tests += [str(HERE.parent / test) for test in TESTS[1:]]
@@ -54,6 +56,12 @@ def run(files, results, again):
     code = pytest.main(["-q", "-p", "no:cacheprovider", *tests], [machine])
     if code:
         sys.exit(f"pytest ended with {code}")
+
+
+def concerned(name, files):
+    """Whether a .cu file is among the files, or has one of them put in."""
+    text = runtime.source(name)
+    return not files or any(f == f"{name}.cu" or f'#line 1 "{f}"' in text for f in files)
 
 
 def changes(machine, kernels, file):
@@ -70,11 +78,11 @@ def changes(machine, kernels, file):
             yield key, items, lambda chosen=(*launch, factor): setattr(kernels, "launch", chosen)
 
 
-def save(results):
+def save(results, path):
     """To a temporary file, which is then renamed."""
-    new = RESULTS.with_suffix(".new")
+    new = path.with_suffix(".new")
     new.write_text(json.dumps(results, indent=0, sort_keys=True))
-    new.replace(RESULTS)
+    new.replace(path)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def spans(code):
 def declares(code, at):
     """Whether the second bracket of `T x[m][n]` at `at` belongs to a declaration."""
     line = code[code.rfind("\n", 0, at) + 1 : at + 1]
-    return re.search(r"(?:__shared__ )?\b[A-Z]\w* \w+\[[^\]]*\]$", line) is not None
+    return re.search(r"(?:__shared__ \w+|\b[A-Z]\w*) \w+\[[^\]]*\]$", line) is not None
 
 
 def blanked(text):
