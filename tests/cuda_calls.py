@@ -138,6 +138,8 @@ def indexed():
 
 
 def optimisers():
+    pieces = random(700), None, random((3, 50))
+    yield "pack", (np.zeros(1000), *pieces), {"starts": [0, 720, 800], "counts": [700, 70, 150]}
     for name, count, how in RULES:
         x = np.abs(random(600))
         arrays = [x.copy() for _ in range(count)]

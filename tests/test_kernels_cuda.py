@@ -96,7 +96,7 @@ def test_softmax(run, shape, dim, dtype):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize("size", [5, 70])
+@pytest.mark.parametrize("size", [5, 64])
 def test_softmax_does_not_overflow_wherever_the_largest_is(run, size, dtype):
     x = random((size, size)).astype(dtype) + np.diag(np.full(size, 2000)).astype(dtype)
     for name, expected in (("softmax", np.eye(size)), ("log_softmax", None)):

@@ -65,6 +65,7 @@ WORK = {
        for part in ("", "_input", "_gather")},
     **dict.fromkeys(("dropout", "noise"),
                     each(lambda a: -(-a["outer"] * a["inner"] // 4) * a["rows"])),
+    "pack": lambda a: (sum(blocks(a[f"count{k}"]) for k in range(8)), 256),
     "add_runs": each(lambda a: a["rows"] * a["width"]),
     **{f"{name}_short": each(lambda a: a["rows"]) for name in ("sum", "amax", "amin")},
     **{f"{name}_chunks": row(lambda a: a["rows"] * a["chunks"], lambda a: min(a["length"], 4096))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cuda_kernels import BACKENDS, BOTH, EACH, TOLERANCE, arrays, call, check, put_state
+from cuda_kernels import BACKENDS, BOTH, EACH, TOLERANCE, arrays, call, check, put, put_state
 
 from minidp import optim
 from minidp.op import OPS
@@ -126,3 +126,25 @@ def test_optimisers_decline_memory_that_would_be_copied():
     p = EMU.put(normal((20, 4)), 0)
     assert EMU.kernel("sgd")(p[::2], p[::2], None, **SGD, first=True) is NotImplemented
     assert EMU.kernel("adamax")(p.T, p.T, p.T, p.T, **ADAMAX) is NotImplemented
+
+
+@BOTH
+@EACH
+@pytest.mark.parametrize("counts", [
+    [5], [300, 1, 0, 256, 17], [3, 600, 2, 40, 1, 1, 257, 9, 33, 512],
+])  # fmt: skip
+def test_pack(backend, counts, dtype):
+    starts = np.cumsum([0, *(-(-count // 16) * 16 for count in counts)])
+    flat = put_state(backend, np.full(starts[-1] + 5, 7.0, dtype))
+    pieces = [normal((count, 1)).astype(dtype) if k % 3 != 1 else None
+              for k, count in enumerate(counts)]  # fmt: skip
+    expected = backend.get(flat)
+    for start, count, piece in zip(starts, counts, pieces, strict=False):
+        expected[start : start + count] = 0 if piece is None else piece[:, 0]
+    ours = [None if piece is None else put(piece) for piece in pieces]
+    how = {"starts": starts[:-1].tolist(), "counts": counts}
+    assert backend.kernel("pack")(flat, *ours, **how) is flat
+    backend.gpu.check()
+    np.testing.assert_array_equal(backend.get(flat), expected)
+    other = [None if x is None else x.astype(np.int64) for x in ours]
+    assert backend.kernel("pack")(flat, *other, **how) is NotImplemented

@@ -56,11 +56,11 @@ def test_without_a_choice_nothing_changes():
 
 
 def test_the_page():
-    results = {"pool.cu": {"a[i] = 1; | index i + 1": "killed: test", "x | bound 1 + 1": "unreached",
-                           "y | barrier": "survived"}}  # fmt: skip
-    page = report.written(results)
-    assert "| `pool.cu` | 3 | 1 | 1 | 1 |" in page and "Killed: 50.0 %" in page
-    assert "- `pool.cu`: `y`: barrier" in page and report.UNKNOWN[1:] in page
+    outcomes = {"a[i] = 1; | index i + 1": "killed: test", "x | bound 1 + 1": "unreached",
+                "y | barrier": "survived"}  # fmt: skip
+    page = report.written({"pool.cu": outcomes})
+    assert "| `kernels/cuda/pool.cu` | 3 | 1 | 1 | 1 |" in page and "Killed: 50.0 %" in page
+    assert "- pool.cu: `y`: barrier" in page and report.UNKNOWN[1:] in page
 
 
 @pytest.mark.slow
@@ -71,6 +71,9 @@ def test_the_tests_see_mutants(tmp_path):
     paths = os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])
     subprocess.run(command, cwd=TESTS, check=True, env={**os.environ, "PYTHONPATH": paths})
     results = json.loads((tmp_path / "results.json").read_text())
-    kinds = Counter(report.judged(file, key, outcome)[0]
-                    for file, found in results.items() for key, outcome in found.items())  # fmt: skip
+    kinds = Counter(
+        report.judged(file, key, outcome)[0]
+        for file, found in results.items()
+        for key, outcome in found.items()
+    )
     assert kinds.total() > 100 and report.share(kinds) >= 95

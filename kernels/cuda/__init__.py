@@ -1,8 +1,8 @@
 """CUDA kernels: .cu text beside the Python that launches it; `emulate` runs it on the CPU.
 
 `KERNELS` says which file serves which ops. A kernel has its op's name and arguments, and returns
-NotImplemented for what it does not serve. `fused` is no op's: it computes formulas of captured
-steps.
+NotImplemented for what it does not serve. Two are no op's: `fused` computes formulas of captured
+steps, `pack` fills buckets of gradients.
 """
 
 KERNELS = {
@@ -24,5 +24,6 @@ KERNELS = {
     "index": ("embedding", "embedding_weight", "put", "take_along_dim", "scatter_along"),
     "recurrent": ("lstm_back",),
     "attention": ("attention", "attention_input"),
+    "bucket": ("pack",),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
 }

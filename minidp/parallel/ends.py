@@ -86,12 +86,22 @@ class BucketEnd:
     def _pack(self, places: Sequence[int], *cotangents: Any) -> Array:
         gradient = self._room()
         given = dict(zip(places, cotangents, strict=True))
-        for i, view in enumerate(self.bucket.views(gradient)):
-            g = given.get(i)
-            view[...] = 0 if g is None else g.array if isinstance(g, Tensor) else g
+        found = [given.get(i) for i in range(len(self.bucket.parameters))]
+        arrays = [g.array if isinstance(g, Tensor) else g for g in found]
+        self._lay(gradient, arrays)
+        for i, g in enumerate(arrays):
             self.reached[i] = 0.0 if g is None else 1.0
         self.gradient = gradient
         return gradient
+
+    def _lay(self, gradient: Array, arrays: Sequence[Array | None]) -> None:
+        """Copy the arrays (None: zeros) to their places: in few launches, if there is a kernel."""
+        layout, kernel = self.bucket.layout, get_backend(self.device.type).kernel("pack")
+        places = {"starts": layout.offsets[:-1], "counts": layout.sizes}
+        done = NotImplemented if kernel is None else kernel(gradient, *arrays, **places)
+        if done is NotImplemented:
+            for view, g in zip(self.bucket.views(gradient), arrays, strict=True):
+                view[...] = 0 if g is None else g
 
     def _room(self) -> Array:
         if self._spare is None:

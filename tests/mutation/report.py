@@ -30,7 +30,7 @@ def written(results):
             if why:
                 others.append((why, file, key))
         totals += count
-        lines.append(row(f"`{file}`", count))
+        lines.append(row(f"`kernels/cuda/{file}`", count))
     lines += [row("all", totals), "", summary(totals), ""]
     return "\n".join(lines + explained(others))
 
@@ -66,6 +66,6 @@ def explained(others):
         lines += [f"## {why[:1].upper()}{why[1:]}", ""]
         for each, file, key in others:
             line, _, change = key.rpartition(" | ")
-            lines += [f"- `{file}`: `{line}`: {change}"] if each == why else []
+            lines += [f"- {file}: `{line}`: {change}"] if each == why else []
         lines.append("")
     return lines
