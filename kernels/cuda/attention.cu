@@ -1,22 +1,24 @@
 // attention.cu: y = softmax(scale Q K^T + mask) V of each head, without the matrix of weights.
 //
-// The naive way writes all weights (queries x keys) to memory, and reads them twice for the softmax
-// and once for the product: for 64 numbers a key, those are most of the bytes. Here a block takes
-// 8 EACH queries and goes over the keys in tiles of 32: their weights live and die in shared memory.
-// Softmax needs the largest score first; instead, each tile may raise the maximum, and what was
-// added before is shrunk by e^(old - new). (Milakov and Gimelshein 2018, online softmax; Dao, Fu,
-// Ermon, Rudra and Re 2022, FlashAttention.) No atomics: sums go over the tiles in order.
+// The naive way writes all weights (queries x keys) to memory, and reads them twice for the
+// softmax and once for the product: for 64 numbers a key, those are most of the bytes. Here a
+// block takes 8 EACH queries and goes over the keys in tiles of 32: their weights live and die in
+// shared memory. Softmax needs the largest score first; instead, each tile may raise the maximum,
+// and what was added before is shrunk by e^(old - new). (Milakov and Gimelshein 2018, online
+// softmax; Dao, Fu, Ermon, Rudra and Re 2022, FlashAttention.) No atomics: sums go over the tiles
+// in order.
 //
 // Threads: 256, a warp for EACH queries. Scores: lane j has key j of the tile. Sums: lane j has
 // columns j, j + 32 ... of y. So the rows of a tile have one number more in shared memory: lanes
 // read down its columns without bank conflicts.
-// Bytes: Q and y once, K and V once for 8 EACH queries (from L2). Flops: 2 (width + depth) for each
-// query and key. Limit: reads of shared memory, about one for each product.
+// Bytes: Q and y once, K and V once for 8 EACH queries (from L2). Flops: 2 (width + depth) for
+// each query and key. Expected limit: reads of shared memory, about one for each product. Not
+// measured yet.
 //
 // Backward: with P the weights, made again from `total` (the log of the sum of e^score), and
 // D = sum of dy y along a row (less the cotangent of `total`): dS = P (dy V^T - D),
-// dQ = scale dS K; dV = P^T dy, dK = scale dS^T Q. query: a block has queries and goes over keys, as
-// forward; key_value: a block has keys and goes over queries. So both add in order.
+// dQ = scale dS K; dV = P^T dy, dK = scale dS^T Q. query: a block has queries and goes over keys,
+// as forward; key_value: a block has keys and goes over queries. So both add in order.
 // Bytes and flops: about 2.5 times those of forward.
 #include "float16.cuh"
 #include "thread.cuh"
@@ -82,7 +84,9 @@ __device__ void attention(const T *q, const T *k, const T *v, const T *mask, T *
     long long head = blockIdx.x / tiles;
     q += head * s.queries * s.width, k += head * s.keys * s.width, v += head * s.keys * s.depth;
     y += head * s.queries * s.depth, total += head * s.queries, mask += head * s.mask_step;
-    W top[EACH], sum[EACH] = {}, sums[EACH][WIDTH / 32] = {};
+    W sums[EACH][WIDTH / 32] = {};
+    W sum[EACH] = {};
+    W top[EACH];
     for (int r = 0; r < EACH; ++r) top[r] = minus_infinity<W>();
     load<8 * EACH, WIDTH>(own, q, first, s.queries, s.width, s.scale);
     int end = s.causal ? min(s.keys, first + 8 * EACH) : s.keys;
@@ -185,7 +189,8 @@ __device__ void key_value_input(const T *g, const T *q, const T *k, const T *v, 
     g += head * s.queries * s.depth, dk += head * s.keys * s.width;
     dv += head * s.keys * s.depth;
     total += head * s.queries, delta += head * s.queries, mask += head * s.mask_step;
-    W of_key[EACH][WIDTH / 32] = {}, of_value[EACH][WIDTH / 32] = {};
+    W of_key[EACH][WIDTH / 32] = {};
+    W of_value[EACH][WIDTH / 32] = {};
     load<8 * EACH, WIDTH>(own, k, first, s.keys, s.width, W(1));
     load<8 * EACH, WIDTH>(value, v, first, s.keys, s.depth, W(1));
     for (int start = s.causal ? first / 32 * 32 : 0; start < s.queries; start += 32) {

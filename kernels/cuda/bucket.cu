@@ -1,10 +1,10 @@
 // bucket.cu: the cotangents of several parameters laid into their flat bucket, in one launch.
 //
-// One launch for each parameter would cost more than the copying: a bias is 4 microseconds of
-// launch for 128 bytes. So a launch takes up to 8 pieces: where each lies, where it goes, how long
-// it is; a null piece is zeros. Threads: one a value; each piece has blocks of its own, and a block
-// finds its piece by counting the blocks of those before. Bytes: each value read and written once.
-// No flops; memory sets the speed.
+// One launch for each parameter would cost more than the copying: a bias would be some
+// microseconds of launch for 128 bytes. So a launch takes up to 8 pieces: where each lies, where it
+// goes, how long it is; a null piece is zeros. Threads: one a value; each piece has blocks of its
+// own, and a block finds its piece by counting the blocks of those before. Bytes: each value read
+// and written once. No flops; memory sets the speed.
 #include "float16.cuh"
 #include "thread.cuh"
 

@@ -7,8 +7,9 @@
 // im2col: writes that right side out, for cuBLAS. Row k of `columns` holds, for each output pixel,
 // the input pixel that it meets. Threads: one a column element, output pixels innermost, so writes
 // are whole lines and reads nearly so. Bytes: the input i j times from cache, the columns once,
-// and cuBLAS reads them again: with f filters that is worth it from f flops a byte read on,
-// about 100 (see conv.py). No flops.
+// and cuBLAS reads them again. With f filters each of these bytes serves about f / 4 flops; GPUs do
+// 15 to 30 float32 flops in the time of a byte: it pays from about 100 filters on (see conv.py).
+// No flops.
 // col2im, its adjoint: threads: one an input pixel, which gathers the (a, b) that touched it,
 // always in the same order. No atomics. Flops: i j additions a pixel.
 //
@@ -21,8 +22,9 @@
 // tiled: the matrix product of tile.cuh, whose right side is read from the image when it is asked
 // for ("implicit GEMM": Chetlur et al. 2014). Threads and registers: see there; a tile is 64
 // filters by 64 pixels of all images. Bytes: x about i j filters / 64 times from cache, once from
-// memory. Limit: float32 flops, of which about a third is reached: the rest are index computations
-// (two divisions for each number fetched, shared by 64 products).
+// memory. Expected limit: instructions. For each slice a thread does 128 multiply-adds, reads 64
+// numbers of shared memory, and needs about 140 instructions to find and fetch 4 numbers (two
+// divisions each): at best a third of the float32 peak. Not measured yet.
 // Sizes inside one image are int (32-bit division is much the faster), offsets are 64 bits.
 #include "float16.cuh"
 #include "thread.cuh"

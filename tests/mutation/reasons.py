@@ -23,6 +23,7 @@ EQUIVALENT = (
     ("pool.cu", r"index\[i\] = chosen < 0", r"0 [+-] 1",
      "each window has a place inside the image, which is chosen"),
     ("pool.cu", r"__device__ bool empty", r"end \+ 1", "no window lies outside the image"),
+    ("attention.cu", r"bool inside", r"width \+ 1", "a column more is read, and not used"),
     ("attention.cu", r"for \(int i = 0; i < length", r"length \+ 1",
      "behind the last column of a row there is a zero"),
     ("attention.cu", r"for \(int d = 0; d < COLUMNS", r"COLUMNS \+ 1",
@@ -31,7 +32,7 @@ EQUIVALENT = (
      "a tile in which nothing is seen adds nothing"),
     ("attention.cu", r"sum\[r\] > 0", r"0 \+ 1",
      "the largest score adds 1: a sum that is not 0 is at least 1, and 1 is its own inverse"),
-    ("fused.cu", r"return gap > 0", r"bound 0", "both forms of the sum hold for small gaps"),
+    ("fused.cu", r"return gap > 0", r"bound 0 [+-] 1", "both forms of the sum hold for small gaps"),
 )  # fmt: skip
 SURVIVORS = (
     ("index.cu", r"if \(place < 0", r"0 - 1", OUTSIDE),
