@@ -94,12 +94,11 @@ def rows():
 
 
 def heads(dtype):
-    """Attention and its cotangents, whose sums of a row are float32 for float16."""
-    wide = np.float32 if dtype == np.float16 else dtype
+    """Attention and its cotangents, in narrow and wide heads."""
     for width in (5, 60 if dtype == np.float64 else 100):
         q, k, v, y = (random((2, n, w)).astype(dtype)
                       for n, w in ((40, width), (70, width), (70, 3), (40, 3)))  # fmt: skip
-        mask, total = random((40, 70)).astype(dtype), random((2, 40)).astype(wide) + 5
+        mask, total = random((40, 70)).astype(dtype), random((2, 40)).astype(dtype) + 5
         how = {"scale": 0.3, "causal": False}
         yield "attention", (q, k, v, mask), how
         yield "attention_input", (y, total, q, k, v, y, total, mask), how

@@ -11,6 +11,12 @@ def attention(gpu, q, k, v, mask=None, *, scale, causal):
     how = sizes(gpu, (q, k, v), mask, scale, causal)
     if how is None:
         return NotImplemented
+    y, total = forward(gpu, q, k, v, how)
+    return y, total.astype(q.dtype, copy=False)
+
+
+def forward(gpu, q, k, v, how):
+    """(y, total), the latter in float32 for float16."""
     ending, rows, mask, numbers = how
     y = gpu.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     total = gpu.empty(q.shape[:-1], number(q))
@@ -20,13 +26,18 @@ def attention(gpu, q, k, v, mask=None, *, scale, causal):
 
 
 def attention_input(gpu, dy, dtotal, q, k, v, y, total, mask=None, *, scale, causal):
-    """(dq, dk, dv) for the cotangents dy and dtotal of attention's outputs y and total."""
-    how = sizes(gpu, (q, k, v, y, dy), mask, scale, causal)
-    if how is None or suffix(total, dtotal) != suffix(gpu.empty((), number(q))):
+    """(dq, dk, dv) for the cotangents dy and dtotal of attention's outputs y and total.
+
+    A `total` in float16 has too few digits to make the weights again: it is computed once more.
+    """
+    how = sizes(gpu, (q, k, v, y, dy, total, dtotal), mask, scale, causal)
+    if how is None:
         return NotImplemented
     ending, rows, mask, numbers = how
-    wide = [x.astype(number(q), copy=False) for x in (dy, y)]
-    delta = gpu.contiguous((wide[0] * wide[1]).sum(axis=-1) - dtotal)
+    if total.dtype != number(q):
+        total = forward(gpu, q, k, v, how)[1]
+    wide = [x.astype(number(q), copy=False) for x in (dy, y, dtotal)]
+    delta = gpu.contiguous((wide[0] * wide[1]).sum(axis=-1) - wide[2])
     given = (*map(gpu.contiguous, (dy, q, k, v)), mask, gpu.contiguous(total), delta)
     dq, dk, dv = (gpu.empty(x.shape, x.dtype) for x in (q, k, v))
     launch(gpu, "query_", ending, q, rows, (*given, dq, *numbers))

@@ -12,7 +12,7 @@ template <typename T> struct Piece { const T *values; long long start, count; };
 
 template <typename T> __device__ void pack(T *flat, const Piece<T> (&pieces)[8]) {
     long long first = 0, number = 0;  // blocks before mine; mine among those of its piece
-    Piece<T> mine = pieces[0];
+    Piece<T> mine = {};
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
         if (blockIdx.x >= first) mine = pieces[k], number = blockIdx.x - first;

@@ -47,7 +47,8 @@ def attention(xp: Any, q: Array, k: Array, v: Array, mask: Array = None, *, scal
     added, gets no gradient. Source: Vaswani et al. 2017, arXiv 1706.03762.
     """
     p, total = _weights(xp, q, k, mask, scale, causal)
-    return xp.matmul(p, wide(v)).astype(q.dtype, copy=False), total
+    found = xp.matmul(p, wide(v)), total
+    return tuple(x.astype(q.dtype, copy=False) for x in found)
 
 
 def _weights(xp: Any, q: Array, k: Array, mask: Any, scale: float, causal: bool) -> Any:

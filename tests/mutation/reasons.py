@@ -32,6 +32,7 @@ EQUIVALENT = (
      "a tile in which nothing is seen adds nothing"),
     ("attention.cu", r"sum\[r\] > 0", r"0 \+ 1",
      "the largest score adds 1: a sum that is not 0 is at least 1, and 1 is its own inverse"),
+    ("warp.cuh", r"for \(int step = 16", r"16 \+ 1", "17, 8, 4, 2 and 1 places reach all too"),
     ("fused.cu", r"return gap > 0", r"bound 0 [+-] 1", "both forms of the sum hold for small gaps"),
 )  # fmt: skip
 SURVIVORS = (
