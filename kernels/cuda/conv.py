@@ -10,10 +10,11 @@
 An image's bytes do not depend on the batch: each value adds its products in the order of k.
 """
 
+from dataclasses import dataclass
 from math import prod
 
 from .reduce import reduced
-from .runtime import blocks, int32, number, suffix
+from .runtime import THREADS, blocks, int32, number, suffix
 
 COLUMNS = 256 * 2**20  # bytes
 FEW, MANY = 16, 128  # filters
@@ -74,38 +75,51 @@ def matrices_of(gpu, w, groups):
     return gpu.contiguous(w).reshape(groups, filters // groups, prod(rest))
 
 
+@dataclass(frozen=True)
+class Layer:
+    """The sizes of a convolution: shapes of x (n, c, h, w) and w (k, c / groups, i, j), (o, p) of
+    y, (stride, padding, dilation)."""
+
+    x: tuple
+    w: tuple
+    out: tuple
+    geometry: tuple
+    groups: int
+
+    def numbers(self):
+        """(images, groups, channels and filters of one), as kernels take them."""
+        return self.x[0], *int32(self.groups, self.w[1], self.w[0] // self.groups)
+
+    def window(self):
+        """Sizes inside one image, as kernels take them."""
+        return int32(*self.x[2:], *self.out, *self.w[2:], *sum(self.geometry, ()))
+
+
+def launch(gpu, name, how, arrays, layer, rows, columns):
+    """Launch a direct or tiled product of (rows, columns) a group."""
+    args = (*arrays, *layer.numbers(), *layer.window())
+    kernel = f"{name}_{how}_{suffix(arrays[0])}"
+    if how == "direct":
+        gpu.launch_each("conv", kernel, layer.groups * rows * columns, args)
+    else:
+        tiles = blocks(columns, SIDE) * blocks(rows, SIDE) * layer.groups
+        gpu.launch("conv", kernel, tiles, THREADS, args)
+
+
 def conv2d(gpu, x, w, b=None, *, stride, padding, dilation, groups):
     """y = b + w @ im2col(x): x (n, c, h, w), w (k, c / groups, i, j), y (n, k, o, p)."""
     kind, geometry = suffix(x, w, b), (stride, padding, dilation)
     if kind is None:
         return NotImplemented
-    images, filters, kernel = len(x), len(w), w.shape[2:]
-    out, x = out_size(x.shape[2:], kernel, *geometry), gpu.contiguous(x)
-    how = way(filters // groups, kernel, geometry)
-    y = gpu.empty((images, filters, *out), x.dtype)
+    out, x = out_size(x.shape[2:], w.shape[2:], *geometry), gpu.contiguous(x)
+    y, rows = gpu.empty((len(x), len(w), *out), x.dtype), len(w) // groups
+    how = way(rows, w.shape[2:], geometry)
     if how == "product":
         return forward_product(gpu, x, w, b, y, geometry, groups)
-    b = b if b is None else gpu.contiguous(b)
-    arrays = (x, gpu.contiguous(w), b, y)
-    launch(gpu, f"conv2d_{how}", arrays, x.shape, w.shape, out, geometry, groups)
+    arrays = (x, gpu.contiguous(w), b if b is None else gpu.contiguous(b), y)
+    layer = Layer(x.shape, w.shape, out, geometry, groups)
+    launch(gpu, "conv2d", how, arrays, layer, rows, len(x) * prod(out))
     return y
-
-
-def launch(gpu, name, arrays, x_shape, w_shape, out, geometry, groups):
-    """Launch a direct or tiled product, whose result is the last of `arrays`."""
-    images, area = x_shape[0], prod(out)
-    sizes = (groups, x_shape[1] // groups, w_shape[0] // groups)
-    rows, columns = sizes[2], images * area
-    if "input" in name:
-        rows, columns = sizes[1], images * prod(x_shape[2:])
-    window = int32(*x_shape[2:], *out, *w_shape[2:], *sum(geometry, ()))
-    args = (*arrays, images, *int32(*sizes), *window)
-    kernel = f"{name}_{suffix(arrays[0])}"
-    if "direct" in name:
-        gpu.launch_each("conv", kernel, groups * rows * columns, args)
-    else:
-        tiles = blocks(columns, SIDE) * blocks(rows, SIDE) * groups
-        gpu.launch("conv", kernel, tiles, 256, args)
 
 
 def forward_product(gpu, x, w, b, y, geometry, groups):
@@ -128,12 +142,13 @@ def conv2d_input(gpu, g, w, *, shape, stride, padding, dilation, groups):
     kind, geometry = suffix(g, w), (stride, padding, dilation)
     if kind is None:
         return NotImplemented
-    how = way(shape[1] // groups, w.shape[2:], geometry)
-    g, dx = gpu.contiguous(g), gpu.empty(shape, g.dtype)
+    rows, g, dx = shape[1] // groups, gpu.contiguous(g), gpu.empty(shape, g.dtype)
+    how = way(rows, w.shape[2:], geometry)
     if how == "product":
         return input_product(gpu, g, w, dx, geometry, groups)
+    layer = Layer(shape, w.shape, g.shape[2:], geometry, groups)
     arrays = (g, gpu.contiguous(w), dx)
-    launch(gpu, f"conv2d_input_{how}", arrays, shape, w.shape, g.shape[2:], geometry, groups)
+    launch(gpu, "conv2d_input", how, arrays, layer, rows, shape[0] * prod(shape[2:]))
     return dx
 
 
@@ -162,17 +177,13 @@ def conv2d_weight(gpu, g, x, *, shape, stride, padding, dilation, groups):
     g, x = gpu.contiguous(g), gpu.contiguous(x)
     if how == "product":
         return weight_product(gpu, g, x, shape, geometry, groups)
-    pixels = len(g) * prod(g.shape[2:])
-    parts = 1 if how == "direct" else max(1, blocks(pixels, CHUNK))
+    layer = Layer(x.shape, shape, g.shape[2:], geometry, groups)
+    parts = 1 if how == "direct" else max(1, blocks(len(g) * prod(layer.out), CHUNK))
     dw = gpu.empty((parts, *shape), number(g))
-    sizes = int32(groups, shape[1], shape[0] // groups)
-    window = int32(*x.shape[2:], *g.shape[2:], *shape[2:], *sum(geometry, ()))
-    if how == "direct":
-        grid, args = prod(shape), (g, x, dw, len(g), *sizes, *window)
-    else:
-        tiles = blocks(prod(shape[1:]), SIDE) * blocks(shape[0] // groups, SIDE)
-        grid, args = tiles * groups * parts, (g, x, dw, len(g), *sizes, CHUNK, *window)
-    gpu.launch("conv", f"conv2d_weight_{how}_{kind}", grid, 256, args)
+    args = (g, x, dw, *layer.numbers(), *([CHUNK] if how == "tiled" else []), *layer.window())
+    tiles = blocks(prod(shape[1:]), SIDE) * blocks(shape[0] // groups, SIDE) * groups
+    grid = prod(shape) if how == "direct" else tiles * parts
+    gpu.launch("conv", f"conv2d_weight_{how}_{kind}", grid, THREADS, args)
     dw = dw[0] if parts == 1 else reduced(gpu, "sum", dw, [0]).reshape(shape)
     return dw.astype(g.dtype, copy=False)
 
