@@ -45,7 +45,7 @@ def run(
     for root, seed in zip(roots, seeds, strict=True):
         seed = seed if tensors else seed.array
         present = walk.pending.get(root)
-        walk.pending[root] = OPS["copy"](seed) if present is None else present + seed
+        walk.pending[root] = _own(seed) if present is None else present + seed
     with switched(grad=create_graph):
         quietly(walk.along, nodes)
 
@@ -150,9 +150,9 @@ class Walk:
         own = node.op is None and node not in self.borrowed
         if self.wanted is not None:
             if node in self.wanted:
-                self.wanted[node] = g if own else OPS["copy"](g)
+                self.wanted[node] = g if own else _own(g)
         elif node.op is None or RETAIN in hooks:
-            g = g if own else OPS["copy"](g)
+            g = g if own else _own(g)
             tensor = g if isinstance(g, Tensor) else Tensor(g)
             if self.watch is not None:
                 self.watch.gathers(node)
@@ -209,3 +209,9 @@ def _tied(value: Any, node: Node | None) -> Any:
     tensor = Tensor(value)  # told, also what needs no gradient: x - mean of arrays is no op
     tensor.node = node
     return tensor
+
+
+def _own(g: Any) -> Any:
+    """A copy of a cotangent, in the order that its memory has."""
+    array = g.array if isinstance(g, Tensor) else g
+    return OPS["copy"](g) if array.flags.c_contiguous else OPS["copy"](g, order="K")

@@ -31,6 +31,9 @@ from minidp.line import GRADIENT, STATE, Line, Value
 from minidp.symbolic import BOOL, NoFormulaError, Sheet, Symbol
 from minidp.types import float32, float64
 
+ROUNDED = frozenset({"activation", "activation_input", "erf"})
+"""Ops whose kernels for the CPU round otherwise than their bodies: they keep them."""
+
 OPEN = 8
 """How many groups of one kind a line may still join."""
 
@@ -158,6 +161,8 @@ class Grouping:
         """
         op = line.op
         if op is None or op.writes or len(line.outputs) != 1 or not op.line.elementwise:
+            return None
+        if line.device == "cpu" and op.name in ROUNDED:
             return None
         output, values = line.outputs[0], [v for v in line.inputs if isinstance(v, Value)]
         size = prod(output.shape)

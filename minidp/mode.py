@@ -43,8 +43,18 @@ class Replica(Protocol):
     def all_reduce(self, array: Any, name: str) -> Any:
         """The sum of ``array`` over the replicas that have rows in this step."""
 
+    def everywhere(self, here: Any, name: str) -> Any:
+        """The sum of the Tensor ``here`` over the rows of all replicas, and parts of the step."""
+
     def at_commit(self, action: Any) -> None:
         """Run ``action()`` once for all replicas, when the step is accepted."""
+
+    def at_commit_sum(self, owner: Any, values: Any, action: Any) -> None:
+        """Run ``action(sum of values)`` once for all replicas when the step is accepted; what one
+        ``owner`` gives in several parts of a step is added too."""
+
+    def clip_norm(self, limit: float, order: float, among: Any, require_finite: bool) -> float:
+        """Wait for the gradients and scale them down to the norm ``limit``; returns the norm."""
 
     def update(self, optimizer: Any) -> None:
         """Finish the step: wait for the gradients and update this replica's share."""
@@ -55,11 +65,17 @@ class Mode(threading.local):
 
     grad: bool = True
     default_dtype: DType = float32
+    default_device: Device | None = None
+    """Where new tensors are made; None: in host memory."""
     replica: Replica | None = None
     denominator: Callable[[Any], Any] | None = None
     """What a mean over all replicas divides by, from its local weight, where that is known."""
+    generator: Generator | None = None
+    """Draws here, in place of the replica's generator or the default one."""
     watch: Watch | None = None
     """Is told of every op that runs; see ``minidp.watch``."""
+    faults: tuple[Any, ...] = ()
+    """What is to go wrong on purpose; see ``dp.testing.inject``."""
 
     def __init__(self) -> None:
         self.modules: list[Any] = []
@@ -68,7 +84,8 @@ class Mode(threading.local):
 
     def handed_on(self) -> dict[str, Any]:
         """The modes that a replica's thread takes over from the thread that launches it."""
-        return {"grad": self.grad, "default_dtype": self.default_dtype}
+        names = "grad", "default_dtype", "default_device", "faults"
+        return {name: getattr(self, name) for name in names}
 
 
 quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -147,3 +164,20 @@ def set_default_dtype(dtype: Any) -> None:
     from minidp.types import as_dtype
 
     mode.default_dtype = as_dtype(dtype)
+
+
+def get_default_device() -> Device:
+    """Where tensors are made unless they are told: ``cpu:0`` unless set otherwise."""
+    from minidp.device import Device
+
+    return mode.default_device or Device("cpu", 0)
+
+
+def set_default_device(device: Any) -> None:
+    """Let tensors be made on ``device``, in this thread; replicas make them on their own.
+
+    None: in host memory, as at first. What is made of an array stays where the array is.
+    """
+    from minidp.device import device as as_device
+
+    mode.default_device = None if device is None else as_device(device)

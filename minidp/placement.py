@@ -46,13 +46,16 @@ def _holds_arrays(values: Any) -> bool:
 
 
 def place(array: Array, device: Any) -> Array:
-    """The array on ``device`` (None: the running replica's device, or where it is)."""
+    """The array on ``device``; None: on the running replica's device, or the default one if one
+    was set, or where it is."""
     if device is None:
-        if mode.replica is None or mode.replica.device.type == "cpu":
+        device = mode.default_device if mode.replica is None else mode.replica.device
+        if device is None or device.type == "cpu":
             return array
-        device = mode.replica.device
     target = as_device(device)
     source = backend_of(array)
     if source.name == target.type and (target.type == "cpu" or source.index(array) == target.index):
         return array
+    if source.name == target.type:
+        return source.move(array, target.index)
     return get_backend(target.type).put(source.get(array), target.index)

@@ -1,4 +1,5 @@
-"""Checks of gradients against differences, for the engine's own tests and for a user's ops.
+"""Checks of gradients against differences, for the engine's own tests and for a user's ops; faults
+on purpose.
 
 A gradient is compared along random directions: for a random v and a random cotangent u,
 d/dt u . f(x + t v) at t = 0 must be v . (J^T u). One direction tests every entry at once.
@@ -6,13 +7,17 @@ d/dt u . f(x + t v) at t = 0 must be v . (J^T u). One direction tests every entr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from minidp.autograd import enable_grad, grad
 from minidp.errors import DTypeError, MinidpError
+from minidp.mode import mode, switched
+from minidp.parallel.faults import Fault
 from minidp.tensor import Tensor
 from minidp.types import Array, category
 
@@ -60,7 +65,8 @@ def gradgradcheck(
     """
     given = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     rng = np.random.default_rng(seed + 1)
-    cotangents = [Tensor(rng.standard_normal(y.shape), True) for y in _outputs(func, given)]
+    cotangents = [Tensor(rng.standard_normal(y.shape)).to(y.device).requires_grad_()
+                  for y in _outputs(func, given)]  # fmt: skip
     if grad_outputs is not None:
         several = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
         cotangents = [u.detach().requires_grad_() for u in several]
@@ -101,6 +107,32 @@ def _check(
                 )
 
 
+@contextmanager
+def inject(
+    kind: str, *, replica: int = 0, step: int = 1, at: str = "", bucket: int = 0,
+    seconds: float = 0.0, error: BaseException | None = None,
+) -> Iterator[None]:  # fmt: skip
+    """In this block a scheduler's step goes wrong: for tests, and to see what happens.
+
+    ``kind``: ``"raise"`` (an InjectedFault, or ``error``), ``"delay"`` by ``seconds``, ``"nan"`` in
+    a gradient, ``"drop"``: a bucket is never given. ``step`` is counted from 1 over the life of the
+    process, as error messages do. ``at``: ``"loader"``, ``"forward"``, ``"bucket"`` (when that
+    ``bucket`` is whole) or ``"update"``.
+
+    >>> from minidp.testing import inject
+    >>> model, steps = nn.Linear(2, 1), dp.random.default_generator.step
+    >>> train = dp.Scheduler(model, nn.MSELoss(), optim.SGD(model.parameters()), devices=2)
+    >>> with inject("delay", replica=1, step=steps + 1, at="forward", seconds=0.1):
+    ...     loss = train(dp.rand(4, 2), dp.rand(4, 1))
+    """
+    place = at or ("bucket" if kind in ("nan", "drop") else "forward")
+    fault = Fault(kind, replica, step, place, bucket, seconds, error)
+    with switched(faults=(*mode.faults, fault)):
+        yield
+    if not fault.happened:
+        warnings.warn(f"inject: no replica came by {fault}", stacklevel=3)
+
+
 def _wanted(x: Any) -> bool:
     return isinstance(x, Tensor) and x.requires_grad
 
@@ -115,7 +147,8 @@ def _outputs(func: Function, given: list[Any]) -> list[Tensor]:
 
 def _gradients(outputs: list[Tensor], starts: list[Tensor], weights: list[Array]) -> list[Array]:
     """J^T u for each input, zeros where an output does not depend on it."""
-    pairs = [(y, Tensor(u)) for y, u in zip(outputs, weights, strict=True) if y.requires_grad]
+    pairs = [(y, Tensor(u).to(y.device))
+             for y, u in zip(outputs, weights, strict=True) if y.requires_grad]  # fmt: skip
     if not pairs:
         return [np.zeros(x.shape) for x in starts]
     found = grad([y for y, _ in pairs], starts, [u for _, u in pairs], allow_unused=True)

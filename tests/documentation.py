@@ -11,7 +11,8 @@ import types
 from pathlib import Path
 
 from minidp import __main__ as installation
-from minidp.examples import mnist
+from minidp.bench import __main__ as bench
+from minidp.examples import mnist, scaling
 from minidp.op import OPS
 
 ROOT = Path(__file__).parent.parent
@@ -125,9 +126,22 @@ def check_example(words):
     assert mnist.parser().parse_args(words)
 
 
+def check_scaling(words):
+    """The example's own parser takes the arguments."""
+    assert scaling.parser().parse_args(words)
+
+
+def check_bare(words):
+    """The example takes no arguments."""
+    assert not words
+
+
 RUNNERS = {
-    "minidp": lambda words: installation.report(),
+    "minidp": lambda words: installation.main(words),
+    "minidp.bench": lambda words: bench.parser().parse_args(words),
     "minidp.examples.mnist": check_example,
+    "minidp.examples.pitfalls": check_bare,
+    "minidp.examples.scaling": check_scaling,
     "pytest": check_pytest,
     "sphinx": check_site,
 }

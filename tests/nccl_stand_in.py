@@ -55,16 +55,34 @@ class Stream:
         self.queue.append(("wait", event))
 
 
+class Device:
+    """Each thread has a device of its own at first."""
+
+    def __init__(self, gpus, index):
+        self.gpus = gpus
+        if not hasattr(gpus.local, "device"):
+            gpus.local.device = next(gpus.devices)
+        self.id = gpus.local.device if index is None else index
+
+    def __enter__(self):
+        self.before, self.gpus.local.device = self.gpus.local.device, self.id
+
+    def __exit__(self, *failure):
+        self.gpus.local.device = self.before
+
+
 class Gpus:
     """Streams, memory and collectives of all ranks; ``play`` does one piece of work at a time."""
 
     def __init__(self, size, seed=0):
         self.size, self.streams, self.members, self.memory = size, [], {}, {}
         self.problem, self.local, self.random = None, threading.local(), random.Random(seed)
-        self.gate, self.log, self.silent = threading.Barrier(size), [], set()
+        self.log, self.silent, self.devices = [], set(), iter(range(100))
         self.cuda = SimpleNamespace(
             Stream=lambda non_blocking: Stream(self, non_blocking), nccl=self,
-            get_current_stream=self.current)  # fmt: skip
+            get_current_stream=self.current, Device=lambda index=None: Device(self, index))
+        self.NcclCommunicator = lambda *given: Member(self, *given)
+        self.NcclCommunicator.initAll = self.init_all  # fmt: skip
         self.ndarray, self.NcclError = Array, NcclError
         self.NCCL_SUM, self.NCCL_FLOAT32, self.NCCL_FLOAT64 = 0, 7, 8
         self.ending = threading.Event()
@@ -80,8 +98,22 @@ class Gpus:
         """CuPy 14.2 gives bytes (earlier releases a tuple): it must be handed on as it is."""
         return bytes(range(128))
 
-    def NcclCommunicator(self, size, identity, rank):
-        return Member(self, size, identity, rank)
+    def init_all(self, devices):
+        if len(set(devices)) < self.size:
+            raise NcclError("two ranks on one GPU")
+        return [Member(self, self.size, bytes(128), rank) for rank in range(self.size)]
+
+    def groupStart(self):
+        self.local.group = [*getattr(self.local, "group", []), []]
+
+    def groupEnd(self):
+        *self.local.group, calls = self.local.group
+        names = [name for _, (name, *_) in calls]
+        whole = len(calls) == self.size or sorted(names) == ["recv", "send"] or not calls
+        if not whole:
+            raise NcclError(f"a group of {names} for {self.size} ranks: it would wait for ever")
+        for stream, call in calls:
+            stream.queue.append(("collective", call))
 
     def empty(self, shape, dtype):
         return self.keep(np.empty(shape, dtype))
@@ -168,20 +200,20 @@ class Member:
             raise TypeError(f"{SAYS}commId has incorrect type (expected bytes)")
         assert size == gpus.size and rank not in gpus.members
         self.gpus, self.rank, self.state, self.stream = gpus, rank, "open", None
-        self.thread = threading.get_ident()
         gpus.members[rank] = self
-        gpus.gate.wait(5)  # as NCCL, which waits for all ranks
 
     def queue(self, name, buffers, count, extra, kind, pointer):
-        assert self.state == "open" and self.thread == threading.get_ident()
+        assert self.state == "open"
         (stream,) = [s for s in self.gpus.streams if s.ptr == pointer]
         if not stream.non_blocking or self.stream not in (None, stream):
             raise NcclError("collectives belong on one stream that does not block")
         if not stream.queue or stream.queue[-1][0] != "wait":
             raise NcclError("a collective that does not wait for the computing stream")
+        if not getattr(self.gpus.local, "group", []):
+            raise NcclError("a call for one of several ranks of a thread, outside of a group")
         assert type(count) is int and all(type(p) is int for p in buffers)
         self.stream = stream
-        stream.queue.append(("collective", (name, buffers, count, extra, kind)))
+        self.gpus.local.group[-1].append((stream, (name, buffers, count, extra, kind)))
 
     def allReduce(self, sendbuf, recvbuf, count, datatype, op, stream):
         assert sendbuf == recvbuf and op == self.gpus.NCCL_SUM
@@ -210,7 +242,7 @@ class Member:
             raise self.gpus.problem
 
     def abort(self):
-        assert self.state == "open" and self.thread == threading.get_ident()
+        assert self.state == "open"
         self.state = "aborted"
         if self.stream:
             self.stream.queue.clear()

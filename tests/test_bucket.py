@@ -85,7 +85,7 @@ class Branches(nn.Module):
 def test_parameters_used_by_some_replicas_or_by_none(layout):
     results = []
     for each in ({"devices": 1}, layout):
-        run = scheduler(Branches(), **each)
+        run = scheduler(Branches(), unused="ignore", **each)
         run.model.threshold = 1.2  # a few rows only
         untouched = [p.array.copy() for p in [*run.model.never.parameters(),
                                              *run.model.frozen.parameters()]]  # fmt: skip
@@ -118,9 +118,10 @@ def test_a_branch_may_be_left_out_around_other_collectives(layout):
     results = []
     for each in ({"devices": 1}, layout):
         dp.manual_seed(0)
-        run = scheduler(Late(), **each)
+        run = scheduler(Late(), unused="ignore", **each)
         groups = [{"params": [p]} for p in run.model.parameters()]  # each in a bucket of its own
-        run = scheduler(run.model, optimizer=optim.SGD(groups, lr=0.1, momentum=0.9), **each)
+        run = scheduler(run.model, optimizer=optim.SGD(groups, lr=0.1, momentum=0.9),
+                        unused="ignore", **each)  # fmt: skip
         run.run(DATA)
         results.append(flat(run.model))
     assert distance(*results) < 1e-12

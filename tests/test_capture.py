@@ -82,7 +82,7 @@ def trained(name, steps=50, optimizer=optim.SGD, **options):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_replayed_step_equals_the_eager_one_byte_for_byte(name, replicas):
     train, captured, losses = trained(name, devices=replicas, capture=True)
-    assert all(step.replays for step in train.captured)
+    assert all(step.replays for step in train.replays.captured)
     assert (captured, losses) == trained(name, devices=replicas)[1:]
 
 
@@ -92,7 +92,7 @@ def test_a_replayed_step_equals_the_eager_one_byte_for_byte(name, replicas):
 ], ids=str)  # fmt: skip
 def test_in_every_kind_of_run(options):
     train, captured, losses = trained("dropout", 12, optim.Adam, capture=True, **options)
-    assert all(step.replays for step in train.captured)
+    assert all(step.replays for step in train.replays.captured)
     assert (captured, losses) == trained("dropout", 12, optim.Adam, **options)[1:]
 
 
@@ -114,7 +114,8 @@ def test_replicas_replay_all_or_none():
     train.run(data[:7])
     assert Moody.seen == {0: 7, 1: 7}  # replica 0 was ready, and waited
     train.run(data)
-    assert Moody.seen[0] == Moody.seen[1] < 12 and all(step.replays for step in train.captured)
+    assert Moody.seen[0] == Moody.seen[1] < 12
+    assert all(step.replays for step in train.replays.captured)
 
 
 def step_of(model, optimizer):

@@ -6,74 +6,27 @@ It checks what launchers hand over, as CuPy and CUDA would not, and lets the emu
 import ctypes
 import warnings
 from types import SimpleNamespace
-from typing import ClassVar
 
+import cupy_stand_in
 import numpy as np
 import pytest
 from cuda_calls import calls
+from cupy_stand_in import Array, RawModule
 
 from minidp.backend import cuda, emulated
 from minidp.errors import DeviceError
-from minidp.kernels.cuda import KERNELS, emulate, runtime, signature
+from minidp.kernels.cuda import KERNELS, emulate, runtime
 
 EMU = emulated.EmulatedBackend()
-class Array(emulated.EmulatedArray):
-    """The stand-in's cupy.ndarray."""
-
-    device = property(lambda self: SimpleNamespace(id=self.device_index))
-
-
-class Device:
-    """The stand-in's cupy.cuda.Device."""
-
-    def __init__(self, index=0):
-        self.context = emulated.activated(index)
-
-    def __enter__(self):
-        return self.context.__enter__()
-
-    def __exit__(self, *failure):
-        return self.context.__exit__(*failure)
-
-
-class RawModule:
-    """The stand-in's cupy.RawModule: each launch is checked, then emulated."""
-
-    launched: ClassVar = {}
-
-    def __init__(self, *, code, options):
-        assert options == ("-std=c++17",)
-        self.module = emulate.Module(code, code[3:].split(":")[0])  # its first line names the file
-
-    def get_function(self, name):
-        kernel = self.module.get_function(name)
-
-        def launch(grid, block, args, *, shared_mem=0):
-            assert all(type(size) is int and size > 0 for size in (*grid, *block))
-            assert isinstance(grid, tuple) and isinstance(block, tuple) and isinstance(args, tuple)
-            for value in args:
-                assert isinstance(value, Array | np.generic), f"{name}: {type(value)}"
-                if isinstance(value, Array):
-                    assert value.device_index == emulated.current(), (
-                        f"{name}: not on the current device"
-                    )
-            signature.check(name, kernel.parameters, args)
-            self.launched[name] = self.launched.get(name, 0) + 1
-            kernel(grid, block, args, shared_mem=shared_mem)
-
-        return launch
 
 
 @pytest.fixture(scope="module")
 def stand_in():
     """A CudaBackend on a module that plays CuPy with two GPUs."""
-    names = vars(emulated.namespace(Array)) | {"RawModule": RawModule, "asnumpy": np.array}
-    counted = SimpleNamespace(getDeviceCount=lambda: 2)
-    cupy = SimpleNamespace(**names, cuda=SimpleNamespace(Device=Device, runtime=counted))
-    yield cuda.CudaBackend(cupy)
+    yield cuda.CudaBackend(cupy_stand_in.stand_in())
     warnings.warn(
-        "STAND-IN: CuPy was imitated and nothing ran on a GPU; the launches of "
-        f"{len(RawModule.launched)} CUDA kernels were checked and emulated", stacklevel=1,
+        f"{cupy_stand_in.SAYS}; the launches of {len(RawModule.launched)} CUDA kernels were "
+        "checked and emulated", stacklevel=1,
     )  # fmt: skip
 
 

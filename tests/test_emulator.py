@@ -216,35 +216,49 @@ def test_threads_launch_at_once():
     assert results == dict.fromkeys(range(4), True)
 
 
-def run_sum(text, seed):
+def run_sum(text, seed, checks="none"):
     """Whether the sum kernel of `text` is right."""
     x, y = np.random.default_rng(0).standard_normal((3, 1000)), np.empty(3)
     args = (x, y, *map(np.int64, (3, 1000, 1000, 4096, 1)))
-    emulate.Module(text, "reduce.cu", seed=seed).get_function("minidp_sum_chunks_f64")(
-        (3,), (256,), args
-    )
+    sums = emulate.Module(text, "reduce.cu", seed=seed, checks=checks)
+    sums.get_function("minidp_sum_chunks_f64")((3,), (256,), args)
     return np.allclose(y, x.sum(1))
 
 
-def run_softmax(text, seed):
+def run_softmax(text, seed, checks="none"):
     """Whether the softmax kernel of `text` is right."""
     x = np.random.default_rng(0).standard_normal((4, 300))
     y, e = np.empty_like(x), np.exp(x)
-    kernel = emulate.Module(text, "softmax.cu", seed=seed).get_function("minidp_softmax_f64")
-    kernel((4,), (256,), (x, y, np.int64(300)))
+    rows = emulate.Module(text, "softmax.cu", seed=seed, checks=checks)
+    rows.get_function("minidp_softmax_f64")((4,), (256,), (x, y, np.int64(300)))
     return np.allclose(y, e / e.sum(1, keepdims=True))
 
 
-@pytest.mark.parametrize(("name", "run"), [("reduce", run_sum), ("softmax", run_softmax)])
-def test_a_missing_barrier_is_caught_by_two_orders(name, run):
-    barrier = "__syncthreads();"
-    text = runtime.source(name)
-    count = (runtime.HERE / "block.cuh").read_text().count(barrier)  # which comes first
-    assert count == 3 and run(text, 0) and run(text, 1)
+def without_barrier(name):
+    """The text of NAME.cu, once without each of its barriers that a launch needs."""
+    barrier, text = "__syncthreads();", runtime.source(name)
+    parts = text.split(barrier)
+    assert len(parts) == 4  # they are those of block.cuh
     # the last barrier protects the next reduction, and a sum makes only one
-    for mutant in range(count if name == "softmax" else count - 1):
-        parts = text.split(barrier)
-        broken = barrier.join(parts[: mutant + 1]) + ";" + barrier.join(parts[mutant + 1 :])
-        assert not (run(broken, 0) and run(broken, 1)), (
-            f"barrier {mutant} of {name}.cu is not missed"
-        )
+    for mutant in range(1, 4 if name == "softmax" else 3):
+        yield barrier.join(parts[:mutant]) + ";" + barrier.join(parts[mutant:])
+
+
+RUNS = [("reduce", run_sum), ("softmax", run_softmax)]
+
+
+@pytest.mark.parametrize(("name", "run"), RUNS)
+def test_a_missing_barrier_shows_in_the_results_of_two_orders(name, run):
+    text = runtime.source(name)
+    assert run(text, 0) and run(text, 1)
+    for number, broken in enumerate(without_barrier(name)):
+        assert not (run(broken, 0) and run(broken, 1)), f"barrier {number} of {name}.cu"
+
+
+@pytest.mark.parametrize(("name", "run"), RUNS)
+def test_a_missing_barrier_is_a_race_that_names_both_places(name, run):
+    for seed in (0, 1):
+        assert run(runtime.source(name), seed, "own")
+        for broken in without_barrier(name):
+            with pytest.raises(EmulatorError, match=r"block\.cuh:\d+: .* since the last barrier"):
+                run(broken, seed, "own")

@@ -17,8 +17,8 @@ SMALL = ["--model", "mlp", "--rows", "300", "--epochs", "2", "--devices", "2", "
 OFFLINE = {**os.environ, "MINIDP_OFFLINE": "1"}
 
 
-def run(*arguments, check=0, cwd=None):
-    done = subprocess.run([*EXAMPLE, *arguments], capture_output=True, text=True, env=OFFLINE,
+def run(*arguments, check=0, cwd=None, example=EXAMPLE):
+    done = subprocess.run([*example, *arguments], capture_output=True, text=True, env=OFFLINE,
                           timeout=240, cwd=cwd)  # fmt: skip
     assert done.returncode == check, done.stderr
     return done
@@ -161,3 +161,92 @@ def test_a_checkpoint_of_another_optimizer_or_with_parts_missing_is_refused(tmp_
         assert len(done.stderr.splitlines()) == 1 and part in done.stderr
     done = run(*SMALL, "--resume", "sgd", cwd=tmp_path)
     assert "nothing to train" in done.stdout and report(done)["epochs"] == 2
+
+
+def test_a_killed_run_goes_on_with_the_same_command_line(tmp_path):
+    command = [*SMALL, "--epochs", "60", "--save", "kept", "--keep", "2", "--resume", "kept"]
+    process = subprocess.Popen([*EXAMPLE, *command], env=OFFLINE, cwd=tmp_path, text=True,
+                               stdout=subprocess.PIPE)  # fmt: skip
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(6)]
+    assert any("no whole checkpoint in kept" in line for line in lines)
+    process.kill()
+    process.communicate(timeout=20)
+    newest, before = sorted((tmp_path / "kept").glob("*.safetensors"))[::-1][:2]
+    newest.write_bytes(newest.read_bytes()[:-9])
+    done = len(dp.load(before)["history"])
+    rest = run(*command, "--epochs", str(done + 1), cwd=tmp_path)
+    assert rest.stderr == "" and report(rest)["epochs"] == done + 1
+    told = [line for line in rest.stdout.splitlines() if "passed over" in line]
+    assert len(told) == 1 and newest.name in told[0]
+    assert f"epoch {done + 1}/{done + 1}" in rest.stdout and f"epoch {done}/" not in rest.stdout
+
+
+def test_keep_says_what_it_needs(tmp_path):
+    (tmp_path / "file").write_text("")
+    for arguments, says in ((["--keep", "2"], "give --save FOLDER too"),
+                            (["--keep", "2", "--save", "file"], "no folder can be made")):
+        done = run(*SMALL, *arguments, check=2, cwd=tmp_path)
+        assert len(done.stderr.splitlines()) == 1 and says in done.stderr
+
+
+def test_pitfalls_tells_what_each_mistake_does():
+    lines = run(example=[*EXAMPLE[:-1], "minidp.examples.pitfalls"]).stdout.splitlines()
+    found = {}
+    for line in lines:
+        if line.startswith("  "):
+            words = line.replace(",", "").split()
+            found[words[0], words[-4]] = float(words[-3]), float(words[-1])
+    gradients = [found[shares, "off"] for shares in ("22+21+21", "4+3+3", "48+16", "31+1")]
+    assert [off for off, _ in gradients] == sorted(off for off, _ in gradients)
+    assert gradients[0][0] < 0.05 and gradients[2][0] > 0.2 and gradients[2][1] == 48
+    norm = [found[k, "off"] for k in ("1", "2", "8", "16")]
+    assert norm[0][0] < 1e-4 and norm[1][0] > 0.1 and norm[3][1] < 0.75 < 0.87 < norm[0][1]
+    masks = [found[k, "masks"] for k in ("4", "16", "32")]
+    assert [count for count, _ in masks] == [8, 2, 1]
+    assert 1 < masks[0][1] < masks[1][1] < masks[2][1]
+    tests = [found[k, "right"] for k in ("1", "3", "5", "16")]
+    assert len({right for right, _ in tests}) == 1 and len({padded for _, padded in tests}) > 1
+
+
+def test_pitfalls_finds_nothing_wrong_where_nothing_is():
+    from minidp.examples import pitfalls
+
+    assert pitfalls.means([16, 16])["gradient off"] < 1e-5
+    assert pitfalls.means([16, 16])["rows"] == 32
+    assert pitfalls.dropout(1, draws=3)["variance"] == 1
+    found = pitfalls.evaluation(pitfalls.network(), 64, 2)  # 64 rows need no padding
+    assert found["right"] == found["padded"]
+
+
+SCALING = [sys.executable, "-m", "minidp.examples.scaling"]
+BRIEF = ["--model", "mlp", "--most", "3", "--rounds", "1", "--rows", "32"]
+
+
+def test_scaling_measures_every_setting_and_draws(tmp_path):
+    pytest.importorskip("matplotlib", reason="the plot needs matplotlib")
+    done = run(*BRIEF, "--batch-sizes", "32,16", "--plot", "out.png", cwd=tmp_path, example=SCALING)
+    rows = [line.split() for line in done.stdout.splitlines()[2:-1]]
+    assert [row[:2] for row in rows] == [[b, k] for b in ("16", "32") for k in ("1", "2", "3")]
+    for batch, replicas, speed, efficiency, step, share, rest in rows:
+        assert float(speed.replace(",", "")) == pytest.approx(1000 * int(batch) / float(step), 0.02)
+        assert float(rest) == pytest.approx(float(step) - float(share), abs=0.011)
+        assert replicas != "1" or (efficiency == "100%" and rest == "0.00")
+    assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--batch-sizes", "0"], "at least one row"), (["--most", "0"], "--most"),
+    (["--plot", "out.txt"], ".png"),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
+def test_scaling_refuses_what_it_cannot_do(arguments, says, tmp_path):
+    done = run(*BRIEF, *arguments, check=2, cwd=tmp_path, example=SCALING)
+    assert len(done.stderr.splitlines()) == 1 and says in done.stderr
+
+
+def test_efficiency_is_speed_against_as_many_replicas_alone():
+    from minidp.examples.scaling import Row
+
+    row = Row(batch=64, replicas=4, step=0.02, share=0.015, alone=0.06)
+    assert row.rows_per_second == 3200 and row.efficiency == 0.75
+    assert row.line().split() == ["64", "4", "3,200", "75%", "20.00", "15.00", "5.00"]

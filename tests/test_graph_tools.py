@@ -56,11 +56,11 @@ def of_scheduler(make, replicas=2, steps=3):
     x, y = batch()
     for _ in range(steps):
         train(x.numpy(), y.numpy())
-    assert train.captured[0].replays
-    return train.captured[0].graph
+    assert train.replays.captured[0].replays
+    return train.replays.captured[0].graph
 
 
-def of_step(make, steps=3):
+def of_step(make, steps=3, rows=8):
     """The graph of a whole step with its update, and the model."""
     dp.manual_seed(0)
     model = make()
@@ -75,7 +75,7 @@ def of_step(make, steps=3):
         return loss
 
     for _ in range(steps):
-        step(*batch())
+        step(*batch(rows))
     return step.graph, model
 
 
@@ -106,7 +106,7 @@ def test_it_tells_types_modules_memory_and_buckets():
 def test_pieces_of_python_are_named():
     graph, _ = of_step(normed)
     text = str(graph)
-    assert "when accepted: BatchNorm2d: statistics follow" in text and "SGD: update" in text
+    assert "when accepted: statistics follow" in text and "SGD: update" in text
     assert "gradient of 0.weight = v" in text and "# update" in text
     assert "v8[:1]" in str(of_scheduler(normed)) or "[:-1]" in str(of_scheduler(normed))
     changed = dp.capture(lambda x: x.add_(1.0))
@@ -205,7 +205,7 @@ def test_on_emulated_devices():
                          devices="emu:0-1", capture=True)  # fmt: skip
     for _ in range(3):
         train(np.ones((8, 4), np.float32), np.zeros(8, np.int64))
-    graph = train.captured[1].graph
+    graph = train.replays.captured[1].graph
     assert graph.profile(repeats=1).total.ms > 0
     assert graph.memory().peak is None and "on the CPU only" in str(graph.memory())
 
@@ -239,8 +239,8 @@ def test_the_lower_bound_by_hand():
 
 @pytest.mark.parametrize("make", [lenet, normed, vgg])
 def test_a_replay_takes_little_more_than_its_values_need(make):
-    graph, _ = of_step(make)
-    memory = graph.memory(*batch())
+    graph, _ = of_step(make, rows=64)  # kernels work in memory that is as large for one image
+    memory = graph.memory(*batch(64))
     print(memory)
     assert memory.bound <= memory.peak <= 1.1 * memory.bound
 
@@ -285,5 +285,5 @@ def test_launches_after_the_recording_go_on_as_without_it(capture, results={}): 
     rng = np.random.default_rng(0)
     data = [(rng.standard_normal((8, 6)).astype("float32"), rng.integers(0, 5, 8))] * 4
     results[capture] = [loss for _ in range(4) for loss in train.run(data)]
-    assert not capture or train.captured[0].replays
+    assert not capture or train.replays.captured[0].replays
     assert results[capture] == results[False]

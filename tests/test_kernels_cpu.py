@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba")
-from minidp.kernels.cpu import _blas, conv, pool
+from minidp.kernels import cpu
+from minidp.kernels.cpu import _blas, _by_columns, conv, pool
 
 TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
 DTYPES = [np.float32, np.float64]
@@ -106,13 +107,29 @@ CONVOLUTIONS = [  # x, w, stride, padding, dilation, groups
         1,
     ),  # more columns than the buffer holds
     ((1, 2, 300, 301), (2, 2, 3, 3), (2, 1), (1, 1), (1, 1), 1),
+    ((2, 40, 6, 5), (40, 1, 3, 3), (1, 1), (1, 1), (1, 1), 40),  # depthwise, in two blocks
+    ((2, 35, 9, 8), (35, 1, 3, 2), (2, 3), (1, 0), (2, 1), 35),
+    ((2, 5, 7, 7), (10, 1, 3, 3), (1, 1), (1, 1), (1, 1), 5),
+    ((2, 34, 5, 33), (66, 17, 2, 3), (1, 2), (0, 2), (1, 1), 2),
+    ((2, 33, 13, 12), (34, 33, 3, 3), (3, 2), (1, 2), (2, 3), 1),  # phases of several taps
+    ((2, 3, 17, 5), (4, 3, 2, 2), (3, 4), (0, 0), (1, 1), 1),  # phases of no taps
+    ((2, 600, 3, 3), (3, 600, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # sums in chunks
+    ((1, 2, 1, 4000), (40, 2, 1, 9), (1, 4), (0, 4), (1, 1), 1),  # a sequence
+    ((1, 64, 1, 1500), (8, 64, 1, 3), (1, 1), (0, 1), (1, 1), 1),
+    ((5, 7, 3, 4), (6, 7, 3, 4), (2, 1), (0, 0), (1, 1), 1),  # one window
+    ((0, 7, 3, 4), (6, 7, 3, 4), (1, 1), (0, 0), (1, 1), 1),
+    ((5, 70, 2, 2), (33, 70, 1, 1), (1, 1), (0, 0), (1, 1), 1),  # pixels of several images
 ]
 OPTIONS = ("stride", "padding", "dilation", "groups")
 
 
+@pytest.mark.parametrize("way", ["tiles", "columns"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
-def test_conv(case, dtype):
+def test_conv(case, dtype, way, monkeypatch):
+    monkeypatch.setattr(cpu.switches, "winograd", False)  # see test_winograd.py
+    if way == "columns":
+        monkeypatch.setattr(conv, "host", lambda: None)
     x, w = values(*case[0], dtype=dtype), values(*case[1], dtype=dtype, seed=1)
     options = dict(zip(OPTIONS, case[2:], strict=True))
     check_conv(x, w, values(len(w), dtype=dtype), **options)
@@ -162,8 +179,9 @@ def test_bytes_of_an_image_do_not_depend_on_its_batch(case):
 @pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (0, 2, 5, 9)], ids=str)
 def test_conv_without_a_known_blas(case, dtype, monkeypatch):
     monkeypatch.setattr(_blas, "_libraries", lambda: [object()])
-    monkeypatch.setattr(conv, "blas", functools.cache(_blas.blas.__wrapped__))
-    assert conv.blas()[:2] != _blas.blas()[:2]
+    monkeypatch.setattr(_by_columns, "blas", functools.cache(_blas.blas.__wrapped__))
+    monkeypatch.setattr(conv, "host", lambda: None)
+    assert _by_columns.blas()[:2] != _blas.blas()[:2]
     x, w = values(*case[0], dtype=dtype), values(*case[1], dtype=dtype, seed=1)
     check_conv(x, w, values(len(w), dtype=dtype), **dict(zip(OPTIONS, case[2:], strict=True)))
 
@@ -266,3 +284,38 @@ def test_pools_take_any_layout(layout):
     assert np.array_equal(dx.reshape(2, 3, 3, 2, 4, 2).sum((3, 5)), y)
     mean = pool.avg_pool2d(change(x), **options, size=(3, 4), count_include_pad=True)
     close(mean, x.reshape(2, 3, 3, 2, 4, 2).mean((3, 5)))
+
+
+@pytest.mark.parametrize("way", ["vectors", "loops"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_max_pool_of_windows_at_every_edge(way, dtype, monkeypatch):
+    """Windows half and wholly outside, more taps than a byte counts, channels beyond a vector."""
+    if way == "loops":
+        monkeypatch.setattr(pool, "host", lambda: None)
+    for kernel, stride, padding, dilation in (
+        ((3, 2), (1, 2), (2, 1), (2, 3)), ((5, 5), (3, 1), (4, 4), (1, 1)),
+        ((20, 17), (1, 1), (9, 8), (1, 1)), ((2, 2), (2, 2), (0, 0), (1, 1)),
+        ((2, 2), (2, 2), (3, 3), (1, 1)),
+    ):  # fmt: skip
+        x = np.round(values(2, 37, 6, 5, dtype=dtype), 1)  # with ties
+        x[0, 3, 2, 2:] = np.nan
+        lengths = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+        size = tuple((h + 2 * p - d * (k - 1) - 1) // s + 1 for h, k, s, p, d in lengths)
+        options = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        y, index = pool.max_pool2d(x, **options, size=size)
+        columns = taps(x, kernel, stride, padding, dilation, size, -np.inf).reshape(*y.shape, -1)
+        exist = taps(np.ones_like(x), kernel, stride, padding, dilation, size, 0.0)
+        exist = exist.reshape(columns.shape) > 0
+        want = np.where(np.isnan(columns).any(-1), np.nan, columns.max(-1, initial=-np.inf))
+        assert np.array_equal(y, want, equal_nan=True)
+        chosen = np.take_along_axis(columns, index[..., None].astype(int), -1)[..., 0]
+        assert np.array_equal(chosen, y, equal_nan=True)
+        first = np.argmax(np.where(exist, columns, -np.inf) == y[..., None], axis=-1)
+        assert np.array_equal(index[~np.isnan(y)], first[~np.isnan(y)])
+        g = values(*y.shape, dtype=dtype, seed=4)
+        kept = g.copy()
+        u = values(*x.shape, dtype=dtype, seed=5)
+        dx = pool.max_pool2d_input(g, index, shape=x.shape, **options)
+        taken = pool.max_pool2d_gather(u, index, **options)
+        np.testing.assert_allclose(np.sum(dx * u), np.sum(g * taken), rtol=1e-3, atol=1e-3)
+        assert np.array_equal(g, kept)

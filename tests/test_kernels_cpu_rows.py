@@ -8,15 +8,24 @@ import pytest
 pytest.importorskip("numba")
 from minidp.kernels import cpu
 from minidp.kernels.cpu import (
+    activation,
+    attention,
+    batch_norm,
     conv,
+    cross_entropy,
     dropout,
     elementwise,
     embedding,
+    gru,
+    index,
+    lstm,
     machine,
+    native,
     normalize,
     optim,
+    order,
     pool,
-    recurrent,
+    resize,
     softmax,
 )
 from minidp.kernels.cpu import reduce as sums
@@ -39,8 +48,9 @@ def close(got, want):
 
 
 def test_table_names_functions_of_its_modules():
-    modules = (conv, dropout, elementwise, embedding, machine, normalize, optim, pool,
-               recurrent, sums, softmax)  # fmt: skip
+    modules = (activation, attention, batch_norm, conv, cross_entropy, dropout, elementwise,
+               embedding, gru, index, lstm, machine, native, normalize, optim, order, pool, sums,
+               resize, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)
@@ -86,18 +96,18 @@ def test_cross_entropy(shape, dtype):
     log = reference_log_softmax(x, 1)
     dx = (np.exp(log) - onehot) * (g * kept)[:, None]
     for arrange in (np.ascontiguousarray, channels_last):
-        losses = softmax.cross_entropy(arrange(x), target, ignore_index=-100)
+        losses = cross_entropy.cross_entropy(arrange(x), target, ignore_index=-100)
         close(losses, -(log * onehot).sum(1) * kept)
-        close(softmax.cross_entropy_input(g, arrange(x), target, ignore_index=-100), dx)
+        close(cross_entropy.cross_entropy_input(g, arrange(x), target, ignore_index=-100), dx)
 
 
 def test_cross_entropy_names_a_class_that_does_not_exist():
     x = np.zeros((2, 3), np.float32)
     for bad in (3, -1):
         with pytest.raises(ValueError, match=rf"class {bad} at row 1 .* 0 to 2; .*ignore_index"):
-            softmax.cross_entropy(x, np.array([0, bad]), ignore_index=-100)
-    assert softmax.cross_entropy(x, np.array([0, 3]), ignore_index=3)[1] == 0
-    assert softmax.cross_entropy(x, np.zeros(2), ignore_index=3) is NotImplemented
+            cross_entropy.cross_entropy(x, np.array([0, bad]), ignore_index=-100)
+    assert cross_entropy.cross_entropy(x, np.array([0, 3]), ignore_index=3)[1] == 0
+    assert cross_entropy.cross_entropy(x, np.zeros(2), ignore_index=3) is NotImplemented
 
 
 # Rectifier and normalisation ------------------------------------------------------------------
@@ -134,9 +144,9 @@ def test_batch_norm(shape, dtype):
         u.astype(float).reshape(1, 3, *[1] * (x.ndim - 2)) for u in (mean, var, weight, bias)
     )
     normal = (x - m) / np.sqrt(v + 1e-5)
-    y = normalize.batch_norm(x, mean, var, weight, bias, eps=1e-5)
+    y = batch_norm.batch_norm(x, mean, var, weight, bias, eps=1e-5)
     close(y, normal * w + b)
-    close(normalize.batch_norm(x, mean, var, None, None, eps=1e-5), normal)
+    close(batch_norm.batch_norm(x, mean, var, None, None, eps=1e-5), normal)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -158,12 +168,24 @@ def dense_in_one_way(x):
     return 1 not in x.shape
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+@pytest.mark.parametrize("dim", [None, (), (0,), (1,), 2, (0, 2), (1, 2), (0, 1, 2), (-1, 0)])
+def test_sum_over_any_axes_of_any_order(dim, order):
+    back = sorted(range(3), key=order.__getitem__)
+    x = np.ascontiguousarray(values(5, 7, 130).transpose(order)).transpose(back)
+    for keepdim in (False, True):
+        want = x.sum(None if dim in (None, ()) else dim, keepdims=keepdim)
+        close(sums.sum(x, dim=dim, keepdim=keepdim), want)
+        near = sums.sum(x.astype("float32"), dim=dim, keepdim=keepdim)
+        np.testing.assert_allclose(near, want, rtol=1e-4, atol=1e-4)
+
+
 def test_sum_declines_what_it_does_not_serve():
     x = np.ones((2, 3, 4))
-    for dim in (None, (0,), (1, 2), (0, 1, 2), 1, (0, 0)):
+    for dim in ((0, 0), 3, (1, -4)):
         assert sums.sum(x, dim=dim, keepdim=False) is NotImplemented
-    for other in (x[..., ::2], x.astype(int), np.ones(3), np.ones((0, 3))):
-        assert sums.sum(other, dim=(0, 1), keepdim=False) is NotImplemented
+    for unfit in (x[:, ::2], np.ones((0, 3)), np.ones((2, 3), int), np.ones(()), x):
+        assert sums.sum(unfit, dim=None, keepdim=False) is NotImplemented
 
 
 # Dropout --------------------------------------------------------------------------------------

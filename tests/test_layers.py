@@ -10,17 +10,20 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = [
-    ("types", "errors", "shapes", "naming"),
-    ("mode", "backend", "backends", "device", "watch"),
+    ("types", "errors", "shapes", "naming", "arguments"),
+    ("mode", "nested", "backend", "backends", "device", "watch"),
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
-     "backward", "autograd", "create", "draw", "random", "printing", "line", "tape", "simplify",
-     "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula", "fusion"),
+     "backward", "autograd", "custom", "create", "draw", "random", "printing", "line", "tape",
+     "simplify", "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula",
+     "fusion", "calling", "noted", "placing", "bound", "source", "bound_source", "appended"),
     ("ops",),
     ("functions", "linalg"),
     ("functional",),
+    ("distributions",),
     ("nn", "optim", "data"),
     ("parallel", "io", "utils"),
     ("examples", "__main__", "testing"),
+    ("bench",),
 ]  # fmt: skip
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 APART = ("nn", "optim", "data")
@@ -162,8 +165,9 @@ def test_files_stay_short():
     assert not {name: n for name, n in long.items() if n > 300}
 
 
-# What the parts may have. That of optim is over the 800 that were planned for it.
-BUDGETS = {"ops": 2000, "functions": 2600, "functional": 2200, "nn": 2200, "optim": 1100}
+# What the parts may have. Those of ops and optim are over the 2000 and 800 that were planned: ops
+# that compute all cotangents at once have a body, and a rule that can be differentiated again.
+BUDGETS = {"ops": 2250, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 1100}
 
 
 @pytest.mark.parametrize("part", BUDGETS)

@@ -11,7 +11,7 @@ from training import replica_threads
 import minidp as dp
 from minidp.errors import ReplicaError
 from minidp.parallel.host import SMALL
-from minidp.parallel.nccl import NcclCommunicator
+from minidp.parallel.nccl import Links, NcclCommunicator
 
 launching = importlib.import_module("minidp.parallel.launch")
 LARGE = SMALL + 100
@@ -74,6 +74,29 @@ def test_results_order_and_buffers(launch, size, seed):
     assert launch(program, size, seed) == [[size] * 3] * size
     assert {m.state for m in launch.made[0].members.values()} == {"destroyed"}
     assert launch.made[0].log[:3] == ["allReduce"] * 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranks_may_begin_their_lines_in_different_orders(launch, seed):
+    def program(world, gpus):
+        comm, rank = world.comm, world.rank
+        begin = [lambda: comm.sum_bucket(computed(gpus, LARGE, rank), "bucket", []),
+                 lambda: comm.all_reduce(computed(gpus, LARGE + 1, 2 * rank), "a")]  # fmt: skip
+        first, second = (begin[rank](), begin[1 - rank]())
+        works = [first, second] if rank == 0 else [second, first]
+        return [float(work.wait()[0]) for work in works]
+
+    assert launch(program, 2, seed) == [[1, 2]] * 2
+
+
+def test_ranks_of_several_processes_join_in_a_group():
+    gpus = Gpus(4)
+    try:
+        links = Links(gpus, [0, 1], (4, gpus.get_unique_id(), 2))
+        assert [member.rank for member in links.members] == [2, 3] == sorted(gpus.members)
+        assert len(links.streams) == 2 and all(stream.non_blocking for stream in links.streams)
+    finally:
+        gpus.ending.set()
 
 
 MISMATCHES = {
@@ -143,6 +166,16 @@ def test_the_stand_in_notices_misuse():
         member, stream = Member(gpus, 1, bytes(128), 0), Stream(gpus, True)
         with pytest.raises(NcclError, match=r"stand-in .*does not wait for the computing stream"):
             member.bcast(1, 1, 7, 0, stream.ptr)
+        stream.wait_event(gpus.current().record())
+        with pytest.raises(NcclError, match=r"stand-in .*outside of a group"):
+            member.bcast(1, 1, 7, 0, stream.ptr)
+        gpus.size = 2
+        gpus.groupStart()
+        member.bcast(1, 1, 7, 0, stream.ptr)
+        with pytest.raises(NcclError, match=r"a group of \['bcast'\] for 2 ranks"):
+            gpus.groupEnd()
+        with pytest.raises(NcclError, match="two ranks on one GPU"):
+            gpus.NcclCommunicator.initAll([1, 1])
         lost = gpus.keep(np.zeros(3)).ctypes.data
         with pytest.raises(NcclError, match="freed before"):
             gpus.buffer(lost)
@@ -160,6 +193,7 @@ def test_cupy_offers_what_is_called():
     assert cupy.cuda.nccl is real  # only once it has been imported by its name
     if not real.available:
         pytest.skip("CuPy finds no NCCL here")
+    assert callable(real.NcclCommunicator.initAll) and callable(real.groupStart) and real.groupEnd
     for name in ("allReduce", "reduceScatter", "allGather", "bcast", "send", "recv"):
         code = getattr(Member, name).__code__
         names = list(code.co_varnames[1 : code.co_argcount])

@@ -53,9 +53,9 @@ def compute(name, sample):
 
 
 def leaves(name, sample):
-    """The arrays as Tensors, those that have a rule with requires_grad."""
+    """The arrays, NumPy's or a GPU's, as Tensors, those that have a rule with requires_grad."""
     wanted = differentiable(name, sample)
-    return [Tensor(a, i in wanted) if isinstance(a, np.ndarray) else a
+    return [Tensor(a, i in wanted) if hasattr(a, "strides") else a
             for i, a in enumerate(sample.arrays)]  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def as_tensor(a):
 
 def backends():
     found = []
-    for name in ("cpu", "emu"):
+    for name in ("cpu", "emu", "cuda"):
         with suppress(ImportError, MinidpError):
             found += [name] if get_backend(name).usable() and get_backend(name).count() else []
     return found
@@ -200,30 +200,33 @@ def test_layouts_of_inputs_do_not_change_results(name):
                 close(actual, wanted, 1e-12)
 
 
-@pytest.mark.skipif("emu" not in backends(), reason="no g++: nothing plays the GPU")
-@pytest.mark.parametrize("name", names())
-def test_results_and_derivatives_on_an_emulated_gpu(name):
+GPUS = [name for name in backends() if name != "cpu"]
+
+
+@pytest.mark.skipif(not GPUS, reason="no g++: nothing plays the GPU")
+@pytest.mark.parametrize("name", [name for name in names() if name != "to_device"])
+@pytest.mark.parametrize("gpu", GPUS)
+def test_results_and_derivatives_on_a_gpu(gpu, name):
     """Bodies and rules keep to the device they were given, and compute there what they do here."""
+    backend = get_backend(gpu)
     for sample in samples(name):
-        if name == "to_device":
-            continue
-        there = Sample([put("emu", a) for a in sample.arrays], placed(sample.constants))
+        there = Sample([put(gpu, a) for a in sample.arrays], placed(sample.constants, gpu))
         for actual, expected in zip(compute(name, there), body(name, sample), strict=True):
-            assert isinstance(actual, get_backend("emu").array_types), type(actual)
-            close(get_backend("emu").get(actual), expected, 1e-12)
+            assert isinstance(actual, backend.array_types), type(actual)
+            close(backend.get(actual), expected, 1e-12)
         if differentiable(name, sample):
             here, moved = (first_derivatives(name, s, False)[2] for s in (sample, there))
             for a, b in zip(here, moved, strict=True):
-                assert str(b.device) == "emu:0"
+                assert str(b.device) == f"{gpu}:0"
                 close(b.numpy(), a.numpy(), 1e-12)
 
 
-def placed(constants):
-    """The constants with index arrays on the emulated device."""
+def placed(constants, gpu):
+    """The constants with index arrays on the GPU."""
     key = constants.get("key")
     if isinstance(key, tuple):
-        return {**constants, "key": tuple(put("emu", part) for part in key)}
-    return {**constants, "key": put("emu", key)} if isinstance(key, np.ndarray) else constants
+        return {**constants, "key": tuple(put(gpu, part) for part in key)}
+    return {**constants, "key": put(gpu, key)} if isinstance(key, np.ndarray) else constants
 
 
 # (c), (d) Derivatives against differences

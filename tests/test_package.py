@@ -40,6 +40,14 @@ def test_the_wheel_holds_every_kernel_and_the_digits(built):
     assert any(n.endswith("licenses/NOTICE") for n in names)
 
 
+def test_the_wheel_holds_the_parts_of_the_timeline(built):
+    names, _ = built
+    parts = list((ROOT / "minidp/parallel/timeline/web").iterdir())
+    assert len(parts) == 8
+    for path in parts:
+        assert names.get(str(path.relative_to(ROOT)), 0) == path.stat().st_size, path
+
+
 def test_the_wheel_holds_every_module_and_nothing_else(built):
     names, _ = built
     modules = [p for p in ROOT.glob("minidp/**/*.py") if "kernels" not in p.parts]

@@ -9,10 +9,12 @@ from training import adam, batches, everything, flat, mlp, replica_threads, sche
 
 import minidp as dp
 from minidp import Tensor, nn, optim
+from minidp.data import DataLoader, TensorDataset
 from minidp.errors import ReplicaError
 from minidp.mode import mode
 from minidp.parallel import host
 from minidp.parallel.exchange import Exchange
+from minidp.testing import inject
 
 DATA = batches(8, 9)
 LAYOUTS = [{"devices": 2}, {"devices": 3, "store": "device"}, {"devices": 2, "replicas": 4}]
@@ -269,3 +271,17 @@ def test_evaluation_that_fails_leaves_the_modes():
     with pytest.raises(Planned):
         run.evaluate(DATA, {"odd": lambda y, t: (_ for _ in ()).throw(Planned())})
     assert everything(run) == before and all(m.training for m in run.model.modules())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_the_loader_stays_at_the_step_that_failed(layout):
+    data = TensorDataset(*(dp.cat(each) for each in zip(*batches(8, 4), strict=True)))
+    loader, whole = (DataLoader(data, 5, shuffle=True, seed=4) for _ in range(2))
+    straight = fresh(layout)
+    straight.run(whole)
+    run = fresh(layout)
+    with inject("raise", replica=1, step=4, at="update"), pytest.raises(ReplicaError):
+        run.run(loader)
+    assert loader.state_dict()["batch"] == 3 and run.progress.steps == 3
+    run.run(loader)
+    assert everything(run) == everything(straight) and loader.state_dict() == whole.state_dict()

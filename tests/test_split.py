@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from minidp import Tensor
 from minidp.device import Device
 from minidp.errors import DeviceError, ReplicaError
+from minidp.parallel.batch import cut, rows_of
 from minidp.parallel.communicator import bounds
 from minidp.parallel.launch import assign, check_devices, check_store
-from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares, to_device
+from minidp.parallel.split import Share, check_workload, counts, parts, shares
 
 EVEN = [Fraction(1)] * 3
 WEIGHTS = st.lists(st.integers(0, 9), min_size=1, max_size=7).filter(any)
@@ -70,7 +71,7 @@ def test_batches_of_every_kind_are_cut_alike():
     x = np.arange(10.0).reshape(5, 2)
     share = Share(1, 3, 5)
     batch = {"a": Tensor(x), "b": (x, [x]), "c": Pair(x, x)}
-    part = to_device(cut(batch, share), Device("cpu", 1))
+    part = cut(batch, share, Device("cpu", 1))
     assert rows_of(batch) == 5
     assert type(part["c"]) is Pair and type(part["b"]) is tuple and type(part["b"][1]) is list
     for each in (part["a"], part["b"][0], part["b"][1][0], part["c"].left, part["c"].right):
@@ -79,9 +80,15 @@ def test_batches_of_every_kind_are_cut_alike():
 
 def test_arrays_of_different_lengths_are_refused():
     with pytest.raises(ReplicaError, match="5 rows holds an array of 4 rows"):
-        cut((np.zeros(5), np.zeros(4)), Share(0, 2, 5))
+        cut((np.zeros(5), np.zeros(4)), Share(0, 2, 5), Device("cpu", 0))
     with pytest.raises(ReplicaError, match="empty batch"):
         rows_of(())
+
+
+def test_parts_of_a_share():
+    cuts = [(each.start, each.stop, each.total) for each in parts(Share(3, 8, 20), 3)]
+    assert cuts == [(3, 5, 20), (5, 7, 20), (7, 8, 20)]
+    assert [each.rows for each in parts(Share(3, 4, 20), 3)] == [1, 0, 0]
 
 
 def test_share():
@@ -102,7 +109,7 @@ def test_neighbouring_replicas_share_a_device():
 
 
 def test_unknown_stores_and_devices():
-    with pytest.raises(ReplicaError, match="expected local or device"):
+    with pytest.raises(ReplicaError, match="expected one of local"):
         check_store("remote")
     with pytest.raises(ReplicaError, match="later version"):
         check_store("dist_sync")

@@ -8,8 +8,8 @@ A new function in a file that is named here gets its entry by itself. A new file
 SPACES = [
     "minidp", "minidp.linalg", "minidp.cuda", "minidp.nn", "minidp.nn.functional",
     "minidp.nn.init", "minidp.nn.utils", "minidp.nn.utils.rnn", "minidp.optim",
-    "minidp.optim.lr_scheduler", "minidp.optim.swa_utils", "minidp.data", "minidp.parallel",
-    "minidp.testing", "minidp.errors",
+    "minidp.optim.lr_scheduler", "minidp.optim.swa_utils", "minidp.data", "minidp.io",
+    "minidp.distributions", "minidp.parallel", "minidp.testing", "minidp.errors",
 ]  # fmt: skip
 """The modules that users reach names in."""
 
@@ -20,6 +20,7 @@ TORCH = {
     "minidp.nn.utils.rnn": "torch.nn.utils.rnn", "minidp.optim": "torch.optim",
     "minidp.optim.lr_scheduler": "torch.optim.lr_scheduler",
     "minidp.optim.swa_utils": "torch.optim.swa_utils", "minidp.data": "torch.utils.data",
+    "minidp.distributions": "torch.distributions",
 }  # fmt: skip
 """PyTorch's name of each."""
 
@@ -38,10 +39,11 @@ ELSEWHERE = {
 """What PyTorch has under another module."""
 
 OWN = {
-    "minidp.Scheduler", "minidp.World", "minidp.capture", "minidp.device_list", "minidp.launch",
-    "minidp.op",
+    "minidp.Batch", "minidp.Scheduler", "minidp.Whole", "minidp.World", "minidp.capture",
+    "minidp.device_list", "minidp.launch", "minidp.op",
     "minidp.data.ImageDataset", "minidp.data.Transform", "minidp.data.fashion_mnist",
-    "minidp.data.mnist", "minidp.data.read_idx", "minidp.data.write_idx",
+    "minidp.data.Position", "minidp.data.mnist", "minidp.data.read_idx", "minidp.data.write_idx",
+    "minidp.io.Checkpoints",
     "minidp.nn.SinusoidalPositions", "minidp.nn.StateDictError", "minidp.nn.summary",
     "minidp.nn.functional.same_padding", "minidp.nn.init.fans",
     "minidp.optim.lr_scheduler.WarmupLR",
@@ -55,7 +57,7 @@ PAGES = {
         "are), ``device`` (that of the running replica) and ``requires_grad``. Sizes may be given "
         "one by one, as a sequence, or as ``size``.", {
         "": "create functions.interop", "Random numbers": "draw random", "Dtypes": "types mode",
-        "Saving and loading": "io.checkpoint"}),
+        "Saving and loading": "io.checkpoint io:io.checkpoints"}),
     "elementwise": ("Element by element", "Arguments broadcast; results have the promoted "
         "dtype. dy/dx is what a cotangent is multiplied by.", {
         "Arithmetic": "ops.arithmetic functions.elementwise",
@@ -109,8 +111,11 @@ PAGES = {
     "lr_scheduler": ("Learning-rate schedules", "The rate as a function of the step.", {
         "": "optim.lr_scheduler:*"}),
     "data": ("Data", "Data sets, loaders, transforms, digits.", {"": "data:*"}),
+    "distributions": ("Distributions", "Samples, log-probabilities, divergences.", {
+        "": "distributions:*"}),
     "parallel": ("Data parallelism", "One program on several devices.", {
-        "": "parallel.scheduler parallel.launch parallel.replica", "Devices": "device cuda:*"}),
+        "": "parallel.scheduler parallel.batch parallel.launch parallel.replica",
+        "Devices": "device =get_num_threads =set_num_threads cuda:*"}),
     "errors": ("Errors", "What is raised on purpose.", {"": "errors:*"}),
 }  # fmt: skip
 """Page: title, first sentence, sections with the places that they are filled from."""

@@ -25,7 +25,7 @@ def graph():
     optimizer = optim.SGD(model.parameters(), lr=0.05)
     train = dp.Scheduler(model, nn.CrossEntropyLoss(), optimizer, devices=2, capture=True)
     train(np.zeros((32, 1, 28, 28), np.float32), np.zeros(32, np.int64))
-    return train.captured[0].graph
+    return train.replays.captured[0].graph
 
 
 if __name__ == "__main__":

@@ -2,17 +2,31 @@
 
 `KERNELS` says which module serves which ops; a module is imported with its first kernel. Every
 kernel has its op's name and signature without `xp`; it returns NotImplemented for what it does not
-serve. `fused` is no op's: it computes the formulas of captured steps.
+serve. `fused` and `native` are no ops': they run captured steps. `switches.winograd` says whether
+convolutions may use Winograd's transforms, which round a little more.
 """
 
+from types import SimpleNamespace
+
+switches = SimpleNamespace(winograd=True)
+
 KERNELS = {
+    "activation": ("activation", "activation_input"),
+    "attention": ("attention", "attention_back"),
+    "batch_norm": ("batch_norm", "batch_norm_own", "batch_norm_own_back"),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
+    "cross_entropy": ("cross_entropy", "cross_entropy_input"),
     "dropout": ("dropout",),
-    "elementwise": ("relu", "relu_input"),
-    "embedding": ("embedding_weight",),
+    "elementwise": ("relu", "relu_input", "erf"),
+    "embedding": ("embedding", "embedding_weight"),
+    "gru": ("gru", "gru_back"),
+    "index": ("take_along_dim", "scatter_along"),
+    "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
-    "normalize": ("batch_norm", "standardize", "standardize_input"),
+    "native": ("native",),
+    "normalize": ("group_norm", "group_norm_back"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
+    "order": ("ranked", "running_place", "cumsum"),
     "pool": (
         "max_pool2d",
         "max_pool2d_input",
@@ -20,7 +34,7 @@ KERNELS = {
         "avg_pool2d",
         "avg_pool2d_input",
     ),
-    "recurrent": ("lstm_back",),
     "reduce": ("sum",),
-    "softmax": ("softmax", "log_softmax", "cross_entropy", "cross_entropy_input"),
+    "resize": ("resample", "resample_input"),
+    "softmax": ("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
 }

@@ -33,7 +33,7 @@ def unpack(matrix, w):
                 w[k, c, tap // kw, tap % kw] = matrix[k // filters, tap * size + c, k % filters]
 
 
-@part
+@compiled
 def clear(matrix):
     """Set a matrix to zero."""
     for i in range(matrix.shape[0]):
@@ -98,11 +98,8 @@ def add_windows(col, frame, first, last, c, sizes):
 
 
 @compiled
-def convolve(blas, x, w, bias, lines, y, frame, matrix, col, sizes):
-    """y = bias + windows of x (n, h, w * c) @ weights (k, c/groups, i, j).
-
-    y (n, o * p, k) and lines (n, o, p * k) are the same memory; bias (p * k) fills a line.
-    """
+def convolve(blas, x, w, bias, y, frame, matrix, col, sizes):
+    """y (n, o * p, k) = bias (k, or empty) + windows of x (n, h, w * c) @ w (k, c/groups, i, j)."""
     (o, p), _, _, (ph, pw), _, (_, rows), (groups, by_tap) = sizes
     c, filters = w.shape[1] * groups, w.shape[0] // groups
     pack(w, matrix)
@@ -113,9 +110,12 @@ def convolve(blas, x, w, bias, lines, y, frame, matrix, col, sizes):
             last = min(o, first + rows)
             start = min(0, first)  # Numba would compile `gather` once more for a literal 0
             gather(source, col, start, first, last, c, sizes)
-            for i in range(first, last):
-                copy(bias, lines[image, i])
             out, pixels = y[image][first * p : last * p], (last - first) * p
+            if bias.shape[0]:
+                for pixel in range(pixels):
+                    copy(bias, out[pixel])
+            else:
+                clear(out)
             for group in range(groups):
                 part, weights = out[:, group * filters : (group + 1) * filters], matrix[group].T
                 if by_tap:
@@ -151,6 +151,8 @@ def correlate(blas, g, x, dw, frame, total, col, sizes):
     (o, p), _, _, (ph, pw), _, (images, rows), (groups, by_tap) = sizes
     count, c, filters = x.shape[0], dw.shape[1] * groups, dw.shape[0] // groups
     clear(frame)
+    for group in range(groups):
+        clear(total[group])
     for block in range(0, count, images):
         for first in range(0, o, rows):
             last, pixels = min(o, first + rows), min(0, block)  # see `convolve`: no literal 0

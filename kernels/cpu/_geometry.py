@@ -1,22 +1,16 @@
-"""Sizes of a convolution, worked out once for each kind of layer, and memory to work in.
+"""Sizes of a convolution, worked out once for each kind of layer.
 
 Columns are made for a tile at a time: a few whole images, or a strip of output rows of one large
 image. Its size follows from the layer's geometry alone: an image's bytes depend neither on its
 batch nor on its neighbours.
 """
 
-import math
-import threading
 from functools import lru_cache
-
-import numpy as np
 
 COLUMN_VALUES = 1 << 17  # in a tile of whole images, half a megabyte in float32
 STRIP_VALUES = 1 << 19  # in a strip: larger costs cache, smaller costs calls
 PIXELS = 256  # in a tile of whole images at least, so that products are worth their calls
 SHORT_RUN = 16  # below so many contiguous values per kernel row, columns are laid out tap by tap
-KEPT_VALUES = 1 << 23  # larger scratch memory is not kept from call to call
-KEPT_PARTS = 512  # geometries whose memory is known
 
 
 class Geometry:
@@ -38,7 +32,8 @@ class Geometry:
         self.frame = self.lines[0] + 2 * padding[0], self.lines[1] + 2 * padding[1] * size * groups
         self.tile = self._tile(groups)
         sizes = output, kernel, stride, padding, dilation, self.tile
-        self.sizes = (*sizes, (groups, int(kernel[1] * size < SHORT_RUN)))
+        self.by_tap = int(kernel[1] * size < SHORT_RUN)
+        self.sizes = (*sizes, (groups, self.by_tap))
         self.by_pixel = (*sizes, (groups, 0))
 
     def shapes(self, by_tap):
@@ -56,43 +51,3 @@ class Geometry:
 
 
 geometry = lru_cache(maxsize=512)(Geometry)
-
-
-class Scratch(threading.local):
-    """Memory of this thread that kernels overwrite: fresh memory costs a page fault per 4 KB."""
-
-    def __init__(self):
-        self.memory, self.parts = {}, {}
-
-    def __call__(self, plan, sizes, dtype):
-        """The frame, matrix and columns for a geometry's `sizes`, with any values."""
-        key = plan, sizes is plan.sizes, dtype
-        found = self.parts.get(key)
-        if found is None:
-            shapes = plan.shapes(sizes[-1][1])
-            lengths = [math.prod(shape) for shape in shapes]
-            found = _cut(self._memory(sum(lengths), dtype), lengths, shapes)
-            if sum(lengths) <= KEPT_VALUES:
-                self.parts[key] = found
-        return found
-
-    def _memory(self, size, dtype):
-        """At least `size` values; one array serves all geometries, and grows as needed."""
-        if size > KEPT_VALUES:
-            return np.empty(size, dtype)
-        if size > len(self.memory.get(dtype, ())) or len(self.parts) >= KEPT_PARTS:
-            self.parts.clear()
-            self.memory[dtype] = np.empty(size, dtype)
-        return self.memory[dtype]
-
-
-def _cut(memory, lengths, shapes):
-    """Arrays of these lengths and shapes, side by side in `memory`."""
-    parts = []
-    for length, shape in zip(lengths, shapes, strict=True):
-        parts.append(memory[:length].reshape(shape))
-        memory = memory[length:]
-    return parts
-
-
-scratch = Scratch()

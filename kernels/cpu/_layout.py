@@ -8,6 +8,11 @@ import math
 
 import numpy as np
 
+from ._jit import compiled
+from ._machine_code import host
+from ._memory import empty
+from ._transpose import transpose, turn
+
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images; np.moveaxis takes longer than a small op
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -22,12 +27,28 @@ def served(*arrays):
 
 def ready(array):
     """`array` itself if aligned, writable and C-contiguous, else a copy that is."""
-    return array if array.flags.carray else np.array(array, order="C", subok=False)
+    return array if array.flags.carray else array.copy("C")
 
 
 def channels_last(x):
     """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
-    return ready(x.transpose(_LAST) if x.ndim == 4 else np.moveaxis(x, 1, -1))
+    last = x.transpose(_LAST) if x.ndim == 4 else np.moveaxis(x, 1, -1)
+    if last.flags.carray or not (x.flags.carray and x.dtype in FLOATS and host()):
+        return ready(last)
+    y = empty(last.shape, x.dtype)
+    kernel, lanes = transpose(host(), x.dtype), host().lanes(x.dtype)
+    _turn(kernel, lanes, x.reshape(len(x), -1), y.reshape(len(x), -1), x.shape[1])
+    return y
+
+
+@compiled
+def _turn(kernel, lanes, x, y, c):
+    """Each row of x, a matrix of c rows, transposed."""
+    if x.shape[1]:
+        pixels = x.shape[1] // c
+        for image in range(x.shape[0]):
+            turn(kernel, lanes, x.itemsize, x[image].ctypes.data, y[image].ctypes.data, c, pixels,
+                 pixels, c)  # fmt: skip
 
 
 def channels_first(x):

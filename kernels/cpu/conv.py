@@ -1,15 +1,22 @@
-"""Two-dimensional convolution: columns of a few images, in cache, multiplied by BLAS.
+"""Two-dimensional convolution and its two gradients.
+
+Three ways to compute them, of which the layer's geometry alone chooses: Winograd's transforms
+(`_winograd`), register tiles on the image itself (here, and `_direct`), and where the CPU has no
+vectors for these, columns multiplied by BLAS (`_by_columns`).
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. A layer is
-one compiled call, which does not hold the GIL.
+two or three compiled calls, which do not hold the GIL.
 """
 
-import numpy as np
+import math
 
-from ._blas import blas
-from ._columns import convolve, correlate, scatter
-from ._geometry import geometry, scratch
+from . import _by_columns, _tiling, _winograd
+from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
+from ._machine_code import host
+from ._memory import empty
+
+POINTS = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 
 
 def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
@@ -19,51 +26,105 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
     """
     if not served(x, w, b):
         return NotImplemented
-    plan = geometry(x.shape[2:], w.shape, stride, padding, dilation, groups)
-    y = np.empty((len(x), *plan.output, len(w)), x.dtype)
-    if y.size:
-        images, out = channels_last(x).reshape(len(x), *plan.lines), y.reshape(len(x), -1, len(w))
-        lines = y.reshape(*y.shape[:2], -1)
-        bias = np.empty(y.shape[2:], x.dtype)
-        bias[...] = 0 if b is None else b
-        memory = scratch(plan, plan.sizes, x.dtype)
-        convolve(blas(), images, ready(w), bias.reshape(-1), lines, out, *memory, plan.sizes)
+    layer = stride, padding, dilation, groups
+    if host() is None:
+        return _by_columns.conv2d(x, w, b, **_named(layer))
+    if _is_whole(x.shape, w.shape, *layer):
+        return conv2d(_as_points(x), _as_points(w), b, **POINTS)
+    output = _tiling.output(x.shape[2:], w.shape, *layer)
+    y = empty((len(x), *output, len(w)), x.dtype)
+    if y.size and _winograd.fits(x, w.shape, output, *layer):
+        _winograd.conv2d(channels_last(x), w, b, y, *layer)
+    elif y.size:
+        images, n, image, _ = _merged(channels_last(x), w.shape, layer, output)
+        tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None)
+        _run(tiling, images, w, b, y, n)
     return channels_first(y)
 
 
 def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
-    """The gradient of `conv2d` in x: g (n, k, o, p) to dx of logical `shape` (n, c, h, w).
-
-    The columns g @ w of each image are added to the windows that they would be gathered from.
-    """
+    """The gradient of `conv2d` in x: g (n, k, o, p) to dx of logical `shape` (n, c, h, w)."""
     if not served(g, w):
         return NotImplemented
+    layer = stride, padding, dilation, groups
+    if host() is None or _tiling.are_few(w.shape, g.dtype, groups):
+        return _by_columns.conv2d_input(g, w, shape=shape, **_named(layer))
     n, c, *image = shape
-    plan = geometry((*image,), w.shape, stride, padding, dilation, groups)
-    dx = np.empty((n, *image, c), g.dtype)
-    if plan.is_empty:
-        dx.fill(0)
-    elif dx.size:
-        cotangents, out = channels_last(g).reshape(n, -1, len(w)), dx.reshape(n, *plan.lines)
-        memory = scratch(plan, plan.by_pixel, g.dtype)
-        scatter(blas(), cotangents, ready(w), out, *memory, plan.by_pixel)
+    if _is_whole(shape, w.shape, *layer):
+        points = conv2d_input(g, _as_points(w), shape=(n, math.prod(w.shape[1:]), 1, 1), **POINTS)
+        return channels_first(points.reshape(n, *image, c))
+    dx = empty((n, *image, c), g.dtype)
+    if dx.size and g.size and _winograd.fits(g, w.shape, g.shape[2:], *layer):
+        _winograd.conv2d_input(channels_last(g), w, dx, *layer)
+    elif dx.size and g.size:
+        images, n, _, image = _merged(channels_last(g), w.shape, layer, image)
+        _run(_tiling.backward(image, w.shape, *layer, g.dtype), images, w, None, dx, n)
+    else:
+        clear(dx.reshape(-1))
     return channels_first(dx)
 
 
 def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
-    """The gradient of `conv2d` in w: g (n, k, o, p), x (n, c, h, w) to (k, c/groups, i, j).
-
-    The products columns^T @ g of the tiles are added in the order of the images.
-    """
+    """The gradient of `conv2d` in w: g (n, k, o, p), x (n, c, h, w) to (k, c/groups, i, j)."""
     if not served(g, x):
         return NotImplemented
-    plan = geometry(x.shape[2:], (*shape,), stride, padding, dilation, groups)
-    if plan.is_empty or not x.size:
-        return np.zeros(shape, g.dtype)
-    images = channels_last(x).reshape(len(x), *plan.lines)
-    cotangents = channels_last(g).reshape(-1, shape[0])
-    groups, filters, taps = plan.matrix
-    dw, total = np.empty(shape, g.dtype), np.zeros((groups, taps, filters), g.dtype)
-    frame, _, col = scratch(plan, plan.sizes, g.dtype)
-    correlate(blas(), cotangents, images, dw, frame, total, col, plan.sizes)
+    layer = stride, padding, dilation, groups
+    if host() is None:
+        return _by_columns.conv2d_weight(g, x, shape=shape, **_named(layer))
+    if _is_whole(x.shape, shape, *layer):
+        k, c, *kernel = shape
+        points = conv2d_weight(g, _as_points(x), shape=(k, math.prod(shape[1:]), 1, 1), **POINTS)
+        return channels_last(points.reshape(k, math.prod(kernel), c, 1)).reshape(shape)
+    dw = empty(shape, g.dtype)
+    if not g.size or not x.size:
+        clear(dw.reshape(-1))
+        return dw
+    if _winograd.fits(x, shape, g.shape[2:], *layer):
+        _winograd.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)
+        return dw
+    images, n, image, _ = _merged(channels_last(x), shape, layer, g.shape[2:])
+    tiling = _tiling.correlation(image, (*shape,), *layer, x.dtype)
+    total, frame = empty(tiling.total, x.dtype), empty(tiling.frame, x.dtype)
+    lines, cotangents = images.reshape(n, image[0], -1), channels_last(g).reshape(n, -1)
+    correlate(tiling.tiles, tiling.loops, tiling.runs, lines, cotangents, total, frame,
+              tiling.sizes)  # fmt: skip
+    unpack(tiling.layer.transpose, total, dw.reshape(-1), tiling.unpacking)
     return dw
+
+
+def _is_whole(x, w, stride, padding, dilation, groups):
+    """Whether there is one window, the image: then y is a product of matrices."""
+    is_plain = not any(padding) and tuple(dilation) == (1, 1) and groups == 1
+    return is_plain and tuple(x[1:]) == tuple(w[1:]) and w[2] * w[3] > 1
+
+
+def _as_points(x):
+    """x (n, c, h, w) as n single pixels of h * w * c channels."""
+    return channels_last(x).reshape(len(x), math.prod(x.shape[1:]), 1, 1)
+
+
+def _run(tiling, images, w, b, y, n):
+    """Pack the weights, and compute y as `tiling` says."""
+    packed, frame = _tiling.packed(tiling, w), empty(tiling.frame, w.dtype)
+    bias, lines = empty(0, w.dtype) if b is None else ready(b), images.reshape(n, tiling.lines, -1)
+    convolve(tiling.tiles, tiling.loops, tiling.phases, lines, packed, bias, frame,
+             y.reshape(n, -1), tiling.sizes)  # fmt: skip
+
+
+def _named(layer):
+    return dict(zip(("stride", "padding", "dilation", "groups"), layer, strict=True))
+
+
+def _merged(source, weights, layer, target):
+    """(source, images, its size, target's size): where pixels are independent, in one line.
+
+    A 1 x 1 convolution of small images is one product for all of them.
+    """
+    n, size = len(source), source.shape[1:3]
+    stride, padding, *_ = layer
+    if tuple(weights[2:]) != (1, 1) or tuple(stride) != (1, 1) or any(padding):
+        return source, n, size, tuple(target)
+    pixels = size[0] * size[1]
+    if pixels < host().rows:
+        n, pixels = 1, n * pixels
+    return source, n, (1, pixels), (1, pixels)

@@ -1,9 +1,10 @@
-"""The rectifier on any dense memory: arrays that are contiguous in some order of their axes."""
+"""The rectifier and the error function on any dense memory: contiguous in some order of axes."""
 
-import numpy as np
 
 from ._jit import compiled
 from ._layout import dense_order, flat, served, unflat
+from ._math import erf as _erf_of
+from ._memory import empty
 
 
 def relu(x):
@@ -11,7 +12,7 @@ def relu(x):
     order = dense_order(x) if served(x) else None
     if order is None:
         return NotImplemented
-    y = np.empty(x.size, x.dtype)
+    y = empty(x.size, x.dtype)
     _relu(flat(x, order), y)
     return unflat(y, x.shape, order)
 
@@ -28,7 +29,7 @@ def relu_input(g, y):
     order = dense_order(y) if served(g, y) and g.shape == y.shape else None
     if order is None:
         return NotImplemented
-    dx = np.empty(y.size, y.dtype)
+    dx = empty(y.size, y.dtype)
     _relu_input(flat(g, order), flat(y, order), dx)
     return unflat(dx, y.shape, order)
 
@@ -38,3 +39,19 @@ def _relu_input(g, y, dx):
     zero = y.dtype.type(0)
     for i in range(y.shape[0]):
         dx[i] = zero if y[i] <= zero else g[i]
+
+
+def erf(x):
+    """y = erf x; declines arrays with gaps."""
+    order = dense_order(x) if served(x) else None
+    if order is None:
+        return NotImplemented
+    y = empty(x.size, x.dtype)
+    _erf(flat(x, order), y)
+    return unflat(y, x.shape, order)
+
+
+@compiled
+def _erf(x, y):
+    for i in range(x.shape[0]):
+        y[i] = _erf_of(x[i])

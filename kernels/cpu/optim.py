@@ -8,6 +8,7 @@ import numpy as np
 
 from ._jit import compiled
 from ._layout import dense_order, flat, served
+from ._memory import empty
 
 
 def _flats(p, g, *state):
@@ -114,14 +115,26 @@ def rmsprop(
     flats = _flats(p, g, v, c if centered else None, m if momentum else None)
     if flats is None:
         return NotImplemented
-    numbers = (lr, alpha, rest, eps, weight_decay, momentum, -1 if maximize else 1)
-    flats = [flats[0] if x is None else x for x in flats]  # never read
-    _rmsprop(*flats, *[p.dtype.type(x) for x in numbers], bool(centered))
+    numbers = (lr, alpha, rest, eps, weight_decay, -1 if maximize else 1, momentum)
+    numbers = [p.dtype.type(x) for x in numbers]
+    if not momentum and not centered:
+        _rmsprop_plain(*flats[:3], *numbers[:-1])
+    else:
+        flats = [empty((0,), p.dtype) if x is None else x for x in flats]
+        _rmsprop(*flats, *numbers, bool(centered))
     return None
 
 
 @compiled
-def _rmsprop(p, g, v, c, m, lr, alpha, rest, eps, decay, momentum, sign, centered):
+def _rmsprop_plain(p, g, v, lr, alpha, rest, eps, decay, sign):
+    for i in range(p.shape[0]):
+        d = sign * g[i] + (decay * p[i] if decay else decay)
+        v[i] = alpha * v[i] + rest * d * d
+        p[i] -= lr * (d / (np.sqrt(v[i]) + eps))
+
+
+@compiled
+def _rmsprop(p, g, v, c, m, lr, alpha, rest, eps, decay, sign, momentum, centered):
     for i in range(p.shape[0]):
         d = sign * g[i] + (decay * p[i] if decay else decay)
         v[i] = alpha * v[i] + rest * d * d

@@ -3,12 +3,13 @@
 // Has: thread, block and grid indices, __shared__ (static and dynamic), __syncthreads,
 // __syncwarp, warp shuffles and votes, atomics, a few intrinsics. Has not: textures, cooperative
 // groups, tensor cores, asynchronous copies, warps in lock-step, memory fences that matter.
+// checks.h looks at every load and store.
 // emulate.py rewrites __shared__ declarations into calls of `shared` below and adds one
 // MINIDP_EXPORT per kernel.
 #pragma once
 #include <cmath>
 #include <utility>
-#include "fibers.h"
+#include "checks.h"
 
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) float4 { float x, y, z, w; };
@@ -23,14 +24,22 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 enum { warpSize = 32 };
-#define threadIdx (emulated::here->fiber->thread)
-#define blockIdx (emulated::here->block_index)
-#define blockDim (emulated::here->block)
-#define gridDim (emulated::here->grid)
+#define threadIdx (emulated::thread_index())
+#define blockIdx (emulated::block_index())
+#define blockDim (emulated::block_size())
+#define gridDim (emulated::grid_size())
 
 namespace emulated {
+#define LOOK UNCHECKED __attribute__((noinline, pure)) // said once where a kernel asks twice
+LOOK inline uint3 thread_index() { return here->fiber->thread; }
+LOOK inline uint3 block_index() { return here->block_index; }
+LOOK inline dim3 block_size() { return here->block; }
+LOOK inline dim3 grid_size() { return here->grid; }
+LOOK inline unsigned lane() { return here->fiber->lane; }
+LOOK inline void *dynamic_shared() { return here->memory->shared; }
+
 // Shared memory holds NaN at the start of each block: what is read before it is written shows.
-template <typename T, int number> T &shared(const char *file, int line) {
+template <typename T, int number> UNCHECKED T &shared(const char *file, int line) {
     static const char tag = 0;                         // one a declaration and type
     for (unsigned i = 0; i < here->array_count; ++i)
         if (here->arrays[i].tag == &tag)
@@ -41,13 +50,13 @@ template <typename T, int number> T &shared(const char *file, int line) {
              file, line, sizeof(T), STATIC_SHARED);
         stop();
     }
-    here->arrays[here->array_count++] = {&tag, offset};
+    here->arrays[here->array_count++] = {&tag, offset, sizeof(T)};
     here->shared_bytes = offset + sizeof(T);
     std::memset(here->memory->shared + offset, 0xff, sizeof(T));
     return *(T *)(here->memory->shared + offset);
 }
 
-template <typename T> T shuffle(unsigned mask, T value, unsigned lane, Place place) {
+template <typename T> UNCHECKED T shuffle(unsigned mask, T value, unsigned lane, Place place) {
     static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
     Fiber *fiber = here->fiber;
     unsigned source = fiber->warp * WARP + lane;
@@ -58,7 +67,7 @@ template <typename T> T shuffle(unsigned mask, T value, unsigned lane, Place pla
     wait(AT_WARP, place, mask);                        // nobody offers again before all have read
     return value;
 }
-inline unsigned ballot(unsigned mask, bool vote, Place place) {
+UNCHECKED inline unsigned ballot(unsigned mask, bool vote, Place place) {
     Fiber *fiber = here->fiber, *lanes = here->memory->fibers + fiber->warp * WARP;
     unsigned votes = 0;
     fiber->offered = vote;
@@ -72,34 +81,43 @@ inline unsigned ballot(unsigned mask, bool vote, Place place) {
 template <auto kernel> struct Bound;                   // a kernel and how to unpack its arguments
 template <typename... Types, void (*kernel)(Types...)> struct Bound<kernel> {
     static constexpr int count = sizeof...(Types);
-    template <size_t... I> static void unpack(void **arguments, std::index_sequence<I...>) {
+    template <size_t... I>
+    UNCHECKED static void unpack(void **arguments, std::index_sequence<I...>) {
         kernel(*(Types *)arguments[I]...);
     }
-    static void run(void **arguments) { unpack(arguments, std::index_sequence_for<Types...>{}); }
-    static void run_plain() {                          // one block of a kernel that never waits
-        Fiber fiber = {}; dim3 size = here->block;
-        here->fiber = &fiber;
+    UNCHECKED static void run(void **arguments) {
+        unpack(arguments, std::index_sequence_for<Types...>{});
+    }
+    UNCHECKED static void run_plain() {                // one block of a kernel that never waits
         if (here->seed) shuffle_order();
         for (unsigned k = 0; k < here->threads; ++k) {
-            unsigned i = here->memory->order[k];
-            fiber.lane = i % WARP; fiber.warp = i / WARP;
-            fiber.thread = {i % size.x, i / size.x % size.y, i / (size.x * size.y)};
+            become(*here->fiber, here->memory->order[k]);
             run(here->arguments);
         }
     }
 };
 
-inline void run_grid(void (*run_plain)()) {
-    dim3 grid = here->grid;
-    shuffle_order();
-    for (unsigned z = 0; z < grid.z; ++z) for (unsigned y = 0; y < grid.y; ++y)
-        for (unsigned x = 0; x < grid.x && !here->failed; ++x) {
-            here->block_index = {x, y, z};
-            std::memset(here->memory->shared, 0xff, here->shared_bytes);
-            if (here->plain) run_plain(); else run_fibers();
-        }
+UNCHECKED inline void run_block() {
+    std::memset(here->memory->shared, 0xff, here->shared_bytes);
+    ++here->memory->epoch;
+    if (!here->plain) { run_fibers(); return; }
+    prepare(0);                                        // one fiber is all threads, in turn
+    here->fiber = here->memory->fibers;
+    minidp_switch(&here->scheduler, here->fiber->stack_pointer);
 }
-inline const char *refuse(const unsigned *grid, const unsigned *block, size_t bytes) {
+// Blocks run in order of their numbers; with a seed from last to first.
+UNCHECKED inline void run_grid() {
+    dim3 grid = here->grid;
+    uint64_t count = uint64_t(grid.x) * grid.y * grid.z;
+    shuffle_order();
+    for (uint64_t k = 0; k < count && !here->failed; ++k) {
+        uint64_t i = here->seed ? count - 1 - k : k;
+        here->block_index = {unsigned(i % grid.x), unsigned(i / grid.x % grid.y),
+                             unsigned(i / grid.x / grid.y)};
+        run_block();
+    }
+}
+UNCHECKED inline const char *refuse(const unsigned *grid, const unsigned *block, size_t bytes) {
     uint64_t threads = uint64_t(block[0]) * block[1] * block[2];
     if (threads == 0 || threads > THREADS || block[2] > 64)
         return "invalid configuration: a block has 1 to 1024 threads, at most 64 in z";
@@ -113,37 +131,30 @@ inline const char *refuse(const unsigned *grid, const unsigned *block, size_t by
 }
 
 // Null: it ran. Else what went wrong, valid until this CPU thread launches again.
-inline const char *launch(void (*body)(void **), void (*run_plain)(), const unsigned *grid,
-                          const unsigned *block, size_t bytes, void **arguments, uint64_t seed,
-                          int plain) {
+UNCHECKED inline const char *launch(void (*body)(void **), void (*run_plain)(),
+                                    const unsigned *grid, const unsigned *block, size_t bytes,
+                                    void **arguments, Buffer *buffers, int buffer_count,
+                                    uint64_t seed, int plain) {
     if (const char *problem = refuse(grid, block, bytes)) return problem;
     Launch launch = {};
     launch.grid = {grid[0], grid[1], grid[2]}; launch.block = {block[0], block[1], block[2]};
     launch.threads = block[0] * block[1] * block[2];
-    launch.arguments = arguments; launch.body = body; launch.memory = &memory();
+    launch.arguments = arguments; launch.body = body; launch.run_plain = run_plain;
+    launch.buffers = buffers; launch.buffer_count = buffer_count; launch.memory = &memory();
     launch.shared_bytes = bytes; launch.seed = seed; launch.plain = plain;
+    launch.arrays[launch.array_count++] = {nullptr, 0, bytes};    // the dynamic array
     if (launch.memory->stacks == MAP_FAILED) return "no memory for the stacks of 1024 threads";
     here = &launch;
-    try { run_grid(run_plain); } catch (Stop) {}
+    run_grid();
     here = nullptr;
     return launch.failed ? launch.memory->message : nullptr;
 }
 } // namespace emulated
 
-// g++ -fsanitize=bounds calls this where an index is outside its array; data starts with file,
-// line.
-extern "C" __attribute__((visibility("hidden")))
-void __ubsan_handle_out_of_bounds(void *data, void *index) {
-    struct Source { const char *file; unsigned line, column; } *source = (Source *)data;
-    emulated::fail("%s:%u: thread (%u,%u,%u): index %lld is outside its array", source->file,
-                   source->line, threadIdx.x, threadIdx.y, threadIdx.z, (long long)index);
-    emulated::stop();
-}
-
 #define HERE_IN_TEXT emulated::Place{__FILE__, __LINE__, __COUNTER__}
-#define LANE (emulated::here->fiber->lane)
+#define LANE (emulated::lane())
 #define __syncthreads() emulated::wait(emulated::AT_BLOCK, HERE_IN_TEXT, 0)
-#define __syncwarp(...) emulated::wait(emulated::AT_WARP, HERE_IN_TEXT, 0xffffffffu)
+#define __syncwarp(...) emulated::wait(emulated::AT_WARP, HERE_IN_TEXT, 0xffffffffu, true)
 #define __shfl_sync(mask, value, lane) emulated::shuffle(mask, value, (lane) & 31, HERE_IN_TEXT)
 #define __shfl_xor_sync(mask, value, n) emulated::shuffle(mask, value, LANE ^ (n), HERE_IN_TEXT)
 #define __shfl_down_sync(mask, value, n) emulated::shuffle(mask, value, LANE + (n), HERE_IN_TEXT)
@@ -155,16 +166,23 @@ inline void __threadfence() {}
 inline void __threadfence_block() {}
 
 // Fibers of one launch never run at the same moment: plain reads and writes are atomic enough.
-template <typename T> T atomicExch(T *at, T value) { T old = *at; *at = value; return old; }
-template <typename T> T atomicAdd(T *at, T value) { return atomicExch(at, T(*at + value)); }
-template <typename T> T atomicMax(T *at, T value) {
-    return atomicExch(at, value > *at ? value : *at);
-}
-template <typename T> T atomicMin(T *at, T value) {
-    return atomicExch(at, value < *at ? value : *at);
-}
-template <typename T> T atomicCAS(T *at, T expected, T value) {
-    return atomicExch(at, *at == expected ? value : *at);
+#define ATOMIC(name, result)                                                                      \
+    template <typename T> UNCHECKED __attribute__((noinline)) T name(T *at, T value) {            \
+        emulated::check((uintptr_t)at, sizeof(T), emulated::ATOMICALLY, CALLER);                  \
+        T old = *at;                                                                              \
+        *at = result;                                                                             \
+        return old;                                                                               \
+    }
+ATOMIC(atomicExch, value)
+ATOMIC(atomicAdd, T(old + value))
+ATOMIC(atomicMax, value > old ? value : old)
+ATOMIC(atomicMin, value < old ? value : old)
+template <typename T> UNCHECKED __attribute__((noinline))
+T atomicCAS(T *at, T expected, T value) {
+    emulated::check((uintptr_t)at, sizeof(T), emulated::ATOMICALLY, CALLER);
+    T old = *at;
+    if (old == expected) *at = value;
+    return old;
 }
 template <typename T> T __ldg(const T *at) { return *at; }
 template <typename T> T min(T a, T b) { return b < a ? b : a; }
@@ -179,11 +197,11 @@ inline int __float_as_int(float value) { int bits; std::memcpy(&bits, &value, 4)
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((uint64_t)a * b >> 32); }
 
 #define MINIDP_EXPORT(kernel)                                                                     \
-    extern "C" const char *emulated_##kernel(const unsigned *grid, const unsigned *block,         \
-                                             size_t bytes, void **arguments, int count,           \
-                                             uint64_t seed, int plain) {                          \
+    extern "C" UNCHECKED const char *emulated_##kernel(                                           \
+        const unsigned *grid, const unsigned *block, size_t bytes, void **arguments, int count,   \
+        void *buffers, int buffer_count, uint64_t seed, int plain) {                              \
         using Bound = emulated::Bound<kernel>;                                                    \
         if (count != Bound::count) return "wrong number of arguments";                            \
         return emulated::launch(Bound::run, Bound::run_plain, grid, block, bytes, arguments,      \
-                                seed, plain);                                                     \
+                                (emulated::Buffer *)buffers, buffer_count, seed, plain);          \
     }

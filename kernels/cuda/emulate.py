@@ -2,8 +2,9 @@
 
 `Module(text, name).get_function(kernel)(grid, block, arguments)`. The text is compiled by $CXX or
 g++, with emulate.h in front, once: the result is cached by content. Kernels whose threads never
-wait for each other run as a plain loop over threads, the others as fibers, one a thread.
-Arithmetic is IEEE without contraction to FMA, so last bits may differ from a GPU's.
+wait for each other run as a plain loop over threads, the others as fibers, one a thread. Every
+access to memory is checked (checks.h). Arithmetic is IEEE without contraction to FMA, so last bits
+may differ from a GPU's.
 """
 
 import ctypes
@@ -14,19 +15,29 @@ import re
 import shutil
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from . import signature
+from . import faults, signature
 
 HERE = Path(__file__).parent
 STATIC_SHARED = re.compile(r"(?<!extern )__shared__\s+([\w ]+?)\s+(\w+)\s*((?:\[[^\];]*\]\s*)*);")
 DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
 COMPILE = (
-    *("-std=c++20", "-O2", "-fPIC", "-w", "-fno-strict-aliasing", "-ffp-contract=off"),
-    "-fsanitize=bounds",  # indices of shared arrays; emulate.h has the handler: no libubsan
+    *("-std=c++20", "-O2", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-ffp-contract=off"),
+    *("-fno-optimize-sibling-calls", "-fno-exceptions"),
+    "-fsanitize=bounds,alignment",  # checks.h has the handlers: no libubsan
 )
+CHECKED = (  # checks.h has what is called before each access to memory: no libasan
+    *("-DMINIDP_CHECKED", "-fsanitize=kernel-address"),
+    *(f"--param=asan-{name}=0" for name in ("instrumentation-with-call-threshold", "globals")),
+    "--param=asan-stack=0",
+)
+WITH_LIBRARY = ("-fsanitize=address", "--param=asan-stack=0", "--param=asan-globals=0")
+CHECKS = {"own": CHECKED, "address": WITH_LIBRARY, "none": ()}
+PARTS = ("emulate.h", "checks.h", "fibers.h", "emulate.py", "signature.py")
 
 
 class EmulatorError(RuntimeError):
@@ -67,9 +78,19 @@ def compile_step(command, text, name):
     return done.stdout
 
 
+@cache
+def flags(cxx, checks):
+    """The compiler's flags; those of `checks` only where it knows them (clang has others)."""
+    wanted = CHECKS[checks]
+    known = subprocess.run(
+        [cxx, *wanted, "-x", "c++", "-fsyntax-only", "-"], input="", capture_output=True, text=True
+    )
+    return COMPILE + (wanted if known.returncode == 0 else ())
+
+
 def shared_to_calls(text, name):
     """Make `__shared__ T x[n];` a reference into the launch's arena, `extern` its start."""
-    text = DYNAMIC_SHARED.sub(r"\1 *\2 = (\1 *)emulated::here->memory->shared;", text)
+    text = DYNAMIC_SHARED.sub(r"\1 *\2 = (\1 *)emulated::dynamic_shared();", text)
     numbers = iter(range(10**6))
 
     def rewrite(match):
@@ -86,7 +107,7 @@ def shared_to_calls(text, name):
     return text
 
 
-def build(text, name, target):
+def build(text, name, target, checks):
     """Compile CUDA text to `target`; renamed into place, so two builders do not collide."""
     cxx, marked = compiler(), f'#line 1 "{name}"\n{text}'
     plain = compile_step([cxx, "-E", "-x", "c++", "-std=c++20", "-"], marked, name)
@@ -105,47 +126,62 @@ def build(text, name, target):
     ]
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made, library = os.path.join(folder, "kernels.o"), os.path.join(folder, "kernels.so")
-        compile_step([cxx, *COMPILE, "-c", "-x", "c++", "-", "-o", made], "\n".join(whole), name)
-        compile_step([cxx, "-shared", made, "-o", library], "", name)
+        command = [cxx, *flags(cxx, checks), "-c", "-x", "c++", "-", "-o", made]
+        compile_step(command, "\n".join(whole), name)
+        linked = ["-fsanitize=address"] if checks == "address" else []
+        compile_step([cxx, "-shared", *linked, made, "-o", library], "", name)
         os.replace(library, target)
 
 
-def library(text, name):
+def library(text, name, checks="own"):
     """The path of this text's compiled library, from the cache if these tools ever compiled it."""
-    tools = [platform.machine(), os.environ.get("CXX", "g++"), COMPILE, name, text]
-    tools += [
-        (HERE / part).read_text()
-        for part in ("emulate.h", "fibers.h", "emulate.py", "signature.py")
-    ]
+    tools = [platform.machine(), os.environ.get("CXX", "g++"), checks, name, text, *own_texts()]
     target = cache_folder() / (hashlib.sha256(repr(tools).encode()).hexdigest()[:32] + ".so")
     if not target.exists():
-        build(text, name, target)
+        build(text, name, target, checks)
     return target
 
 
-class Kernel:
-    """A compiled kernel. seed other than 0: threads in a shuffled order; plain: no fibers."""
+@cache
+def own_texts():
+    """The emulator's own text, on which a compiled kernel depends."""
+    return tuple((HERE / part).read_text() for part in PARTS)
 
-    def __init__(self, function, name, parameters, seed, plain):
-        function.restype = ctypes.c_char_p
-        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-        function.argtypes += [ctypes.c_int, ctypes.c_uint64, ctypes.c_int]
-        self.function, self.name, self.parameters = function, name, parameters
-        self.seed, self.plain = seed, plain
+
+class Kernel:
+    """A compiled kernel of a Module, called as CuPy's are."""
+
+    def __init__(self, module, name, parameters, plain):
+        self.function = module.library["emulated_" + name]
+        self.function.restype = ctypes.c_char_p
+        pointer, count = ctypes.c_void_p, ctypes.c_int
+        self.function.argtypes = [pointer, pointer, ctypes.c_size_t, pointer, count, pointer, count]
+        self.function.argtypes += [ctypes.c_uint64, ctypes.c_int]
+        self.module, self.name, self.parameters, self.plain = module, name, parameters, plain
+        self.max_dynamic_shared_size_bytes = 48 * 1024  # as CuPy's, to be raised before a launch
 
     def __call__(self, grid, block, args, shared_mem=0):
         """Run all blocks, without the GIL; EmulatorError says where CUDA would be undefined."""
+        if self.max_dynamic_shared_size_bytes < shared_mem <= 227 * 1024:
+            raise EmulatorError(
+                f"{self.name}: {shared_mem} bytes of shared memory: more than 48 KiB must be asked "
+                f"for: kernel.max_dynamic_shared_size_bytes = {shared_mem}"
+            )
         try:
             signature.check(self.name, self.parameters, args)
         except TypeError as problem:
             raise EmulatorError(str(problem)) from None
         values = [addressed(one, value) for one, value in zip(self.parameters, args, strict=True)]
         addresses = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+        arrays = [value for value in args if isinstance(value, np.ndarray) and value.size]
+        reach = [part for array in arrays for part in (array.ctypes.data, array.nbytes)]
         problem = self.function(
-            *(three(grid), three(block), shared_mem, addresses, len(values), self.seed, self.plain)
+            *(three(grid), three(block), shared_mem, addresses, len(values)),
+            *((ctypes.c_size_t * len(reach))(*reach), len(arrays), self.module.seed, self.plain),
         )
         if problem:
-            raise EmulatorError(f"{self.name}, grid {grid}, block {block}: {problem.decode()}")
+            told = faults.explain(problem.decode(), self.parameters, args, self.module.path)
+            raise EmulatorError(f"{self.name}, grid {grid}, block {block}: {told}")
 
 
 def addressed(one, value):
@@ -164,10 +200,16 @@ def three(sizes):
 
 
 class Module:
-    """The kernels of one CUDA text. fibers=True also runs those as fibers that need none."""
+    """The kernels of one CUDA text.
 
-    def __init__(self, code, name="kernels.cu", *, seed=0, fibers=False):
-        self.path, self.name, self.seed, self.fibers = library(code, name), name, seed, fibers
+    `seed` other than 0 runs blocks from last to first and threads in a shuffled order; `fibers`
+    also runs those as fibers that need none. `checks`: "own", "none", or "address", for a process
+    that runs under AddressSanitizer.
+    """
+
+    def __init__(self, code, name="kernels.cu", *, seed=0, fibers=False, checks="own"):
+        self.path, self.name = library(code, name, checks), name
+        self.seed, self.fibers = seed, fibers
         self.library = ctypes.CDLL(str(self.path))
         table = (ctypes.c_char * 1).in_dll(self.library, "emulated_kernels")
         lines = ctypes.string_at(ctypes.addressof(table)).decode().splitlines()
@@ -181,5 +223,4 @@ class Module:
             )
         waits, types = self.kernels[name]
         plain = waits == "0" and not self.fibers
-        declared = signature.parameters(types)
-        return Kernel(self.library["emulated_" + name], name, declared, self.seed, plain)
+        return Kernel(self, name, signature.parameters(types), plain)

@@ -3,7 +3,8 @@
 // A fiber runs until it meets a barrier, a warp collective or its end, then hands the CPU back to
 // the scheduler below by changing the stack pointer (about ten instructions). When every fiber
 // waits at the same barrier, all are set running again. Blocks run one after the other. All state
-// belongs to the CPU thread that launched, so several Python threads may launch at once.
+// belongs to the CPU thread that launched, so several Python threads may launch at once. A kernel
+// whose threads never wait runs as one fiber that is all threads in turn.
 #pragma once
 #include <cstdint>
 #include <cstdio>
@@ -16,6 +17,8 @@ struct dim3 {
     unsigned x, y, z;
     constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
+
+#define UNCHECKED __attribute__((no_sanitize_address)) // the emulator's own memory, see checks.h
 
 namespace emulated {
 constexpr unsigned THREADS = 1024, WARP = 32;         // the limits of every NVIDIA GPU in use
@@ -44,56 +47,69 @@ asm(".pushsection .text\n.globl minidp_switch\n.hidden minidp_switch\n"
 
 enum State : uint8_t { RUNNING, AT_BLOCK, AT_WARP, RETURNED };
 struct Place { const char *file; int line, number; };  // of a barrier; two on one line differ
-inline bool same(Place a, Place b) { return a.line == b.line && a.number == b.number; }
+UNCHECKED inline bool same(Place a, Place b) { return a.line == b.line && a.number == b.number; }
 
 struct Fiber {
-    void *stack_pointer; uint3 thread; unsigned lane, warp;
+    void *stack_pointer; uint3 thread; unsigned lane, warp, number;
     State state; Place place; unsigned mask; uint64_t offered;   // mask, offered: warp collectives
+    bool ordered;                                      // __syncwarp: memory is in step behind it
 };
 
+struct Touch {                                         // who touched four bytes of shared memory
+    unsigned epoch; uint16_t warp_epoch, thread; uint8_t bytes; bool atomic; uintptr_t caller;
+};
 struct Memory {                                        // of one CPU thread, kept between launches
     Fiber fibers[THREADS]; unsigned order[THREADS]; char message[512];
     alignas(128) char shared[SHARED];
+    Touch written[SHARED / 4], read[SHARED / 4];       // pages appear when touched
+    unsigned epoch = 1, warp_epochs[THREADS / WARP];   // epoch: barriers since the CPU thread began
     char *stacks = (char *)mmap(nullptr, THREADS * STACK, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    ~Memory() { munmap(stacks, THREADS * STACK); }
+    UNCHECKED ~Memory() { munmap(stacks, THREADS * STACK); }
 };
-struct Owner { Memory *memory = nullptr; ~Owner() { delete memory; } };
-inline Memory &memory() {
+struct Owner { Memory *memory = nullptr; UNCHECKED ~Owner() { delete memory; } };
+UNCHECKED inline Memory &memory() {
     static thread_local Owner owner;
     if (!owner.memory) owner.memory = new Memory;
     return *owner.memory;
 }
 
-struct Stop {};                                       // thrown where no fiber can be left standing
-struct Array { const void *tag; size_t offset; };      // a __shared__ declaration and its place
+struct Array { const void *tag; size_t offset, bytes; };   // a __shared__ declaration, its place
+struct Buffer { uintptr_t start; size_t bytes; };      // what a pointer argument may reach
 struct Launch {
     dim3 grid, block; uint3 block_index; unsigned threads;
-    void **arguments; void (*body)(void **);
+    void **arguments; void (*body)(void **); void (*run_plain)(); Buffer *buffers; int buffer_count;
     Memory *memory; Fiber *fiber; void *scheduler;
     size_t shared_bytes; Array arrays[32]; unsigned array_count; uint64_t seed; bool plain, failed;
 };
 static thread_local Launch *here = nullptr;
 
-template <typename... Values> void fail(const char *format, Values... values) {
+template <typename... Values> UNCHECKED void fail(const char *format, Values... values) {
     if (here->failed) return;                          // the first failure is the one to read
     here->failed = true;
     std::snprintf(here->memory->message, sizeof here->memory->message, format, values...);
 }
-inline void leave() { minidp_switch(&here->fiber->stack_pointer, here->scheduler); }
-[[noreturn]] inline void stop() {
-    if (here->plain) throw Stop{};
+UNCHECKED inline void leave() { minidp_switch(&here->fiber->stack_pointer, here->scheduler); }
+[[noreturn]] UNCHECKED inline void stop() {            // this fiber runs no more
     here->fiber->state = RETURNED;
     leave();
     std::abort();
 }
-inline void enter() { here->body(here->arguments); stop(); }
-
-inline void prepare(unsigned number) {               // a fiber whose first switch lands in enter()
-    Fiber &fiber = here->memory->fibers[number];
+UNCHECKED inline void enter() {
+    if (here->plain) here->run_plain(); else here->body(here->arguments);
+    stop();
+}
+UNCHECKED inline void become(Fiber &fiber, unsigned number) {
     dim3 size = here->block;
-    fiber.state = RUNNING; fiber.lane = number % WARP; fiber.warp = number / WARP;
+    fiber.lane = number % WARP; fiber.warp = number / WARP; fiber.number = number;
+    fiber.thread = {number, 0, 0};
+    if (number < size.x) return;                       // else divide, which takes its time
     fiber.thread = {number % size.x, number / size.x % size.y, number / (size.x * size.y)};
+}
+UNCHECKED inline void prepare(unsigned number) {     // a fiber whose first switch lands in enter()
+    Fiber &fiber = here->memory->fibers[number];
+    fiber.state = RUNNING;
+    become(fiber, number);
     void **top = (void **)(here->memory->stacks + (number + 1) * STACK);
 #if defined(__x86_64__)
     *--top = nullptr; *--top = (void *)enter;
@@ -104,12 +120,12 @@ inline void prepare(unsigned number) {               // a fiber whose first swit
     fiber.stack_pointer = top;
 }
 
-inline uint64_t random_number() {                      // xorshift (Marsaglia 2003); seed not 0
+UNCHECKED inline uint64_t random_number() {           // xorshift (Marsaglia 2003); seed not 0
     uint64_t &s = here->seed;
     s ^= s << 13; s ^= s >> 7; s ^= s << 17;
     return s;
 }
-inline void shuffle_order() {
+UNCHECKED inline void shuffle_order() {
     unsigned *order = here->memory->order;
     for (unsigned i = 0; i < here->threads; ++i) order[i] = i;
     for (unsigned i = here->threads; here->seed && i > 1; --i) {
@@ -118,7 +134,7 @@ inline void shuffle_order() {
     }
 }
 
-inline bool run_the_running() {                        // true: at least one fiber moved
+UNCHECKED inline bool run_the_running() {                        // true: at least one fiber moved
     bool moved = false;
     for (unsigned k = 0; k < here->threads; ++k) {
         Fiber &fiber = here->memory->fibers[here->memory->order[k]];
@@ -128,14 +144,14 @@ inline bool run_the_running() {                        // true: at least one fib
     }
     return moved;
 }
-inline unsigned count(State state) {
+UNCHECKED inline unsigned count(State state) {
     unsigned total = 0;
     for (unsigned i = 0; i < here->threads; ++i) total += here->memory->fibers[i].state == state;
     return total;
 }
 
 // A warp collective completes when every lane that its mask names is there or has returned.
-inline bool release_warp(Fiber *lanes, unsigned lane_count) {
+UNCHECKED inline bool release_warp(Fiber *lanes, unsigned lane_count) {
     unsigned arrived = 0, live = 0; bool released = false;
     for (unsigned i = 0; i < lane_count; ++i) {
         arrived |= unsigned(lanes[i].state == AT_WARP) << i;
@@ -151,11 +167,12 @@ inline bool release_warp(Fiber *lanes, unsigned lane_count) {
                      lanes[j].place.line);
             lanes[j].state = RUNNING;
         }
+        if (lanes[i].ordered) ++here->memory->warp_epochs[lanes[i].warp];
         released = true;
     }
     return released;
 }
-inline bool release_warps() {
+UNCHECKED inline bool release_warps() {
     bool released = false;
     for (unsigned first = 0; first < here->threads; first += WARP) {
         unsigned rest = here->threads - first;
@@ -164,7 +181,7 @@ inline bool release_warps() {
     return released;
 }
 
-inline void release_block(unsigned returned) {
+UNCHECKED inline void release_block(unsigned returned) {
     Fiber *fibers = here->memory->fibers, *first = nullptr;
     uint3 b = here->block_index;
     for (unsigned i = 0; i < here->threads; ++i) {
@@ -179,11 +196,12 @@ inline void release_block(unsigned returned) {
     if (returned)
         fail("%s:%d: block (%u,%u,%u): %u of %u threads returned before this __syncthreads",
              first->place.file, first->place.line, b.x, b.y, b.z, returned, here->threads);
+    ++here->memory->epoch;
     for (unsigned i = 0; i < here->threads; ++i)
         if (fibers[i].state == AT_BLOCK) fibers[i].state = RUNNING;
 }
 
-inline void run_fibers() {                             // one block
+UNCHECKED inline void run_fibers() {                             // one block
     for (unsigned i = 0; i < here->threads; ++i) prepare(i);
     while (!here->failed) {
         if (here->seed) shuffle_order();
@@ -200,14 +218,14 @@ inline void run_fibers() {                             // one block
     }
 }
 
-inline void wait(State state, Place place, unsigned mask) {
+UNCHECKED inline void wait(State state, Place place, unsigned mask, bool ordered = false) {
     Fiber *fiber = here->fiber;
     if (here->plain) {
         fail("%s:%d: this kernel synchronises, but was run as a plain loop", place.file,
              place.line);
         stop();
     }
-    fiber->place = place; fiber->mask = mask; fiber->state = state;
+    fiber->place = place; fiber->mask = mask; fiber->ordered = ordered; fiber->state = state;
     leave();
 }
 } // namespace emulated

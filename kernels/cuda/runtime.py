@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 KINDS = {"float16": "f16", "float32": "f32", "float64": "f64"}
 THREADS = 256  # a block's, where nothing speaks for another number
+SHARED = 48 * 1024  # bytes of shared memory that a kernel may have without asking for more
 
 
 @cache
@@ -61,6 +62,12 @@ class Gpu:
         """x if its elements lie in C order without gaps, else a copy: kernels know no strides."""
         return self.xp.ascontiguousarray(x)
 
+    @property
+    def capturing(self):
+        """Whether work is noted for a CUDA graph, so that nothing may wait for the GPU."""
+        stream = getattr(getattr(self.xp, "cuda", None), "get_current_stream", None)
+        return stream is not None and stream().is_capturing()
+
     def kernel(self, file, name):
         """The kernel `minidp_NAME` of FILE.cu, compiled on first use."""
         found = self._kernels.get((file, name))
@@ -87,8 +94,12 @@ class Gpu:
         shared memory.
         """
         grid, block = (size if isinstance(size, tuple) else (size,) for size in (grid, block))
-        if 0 not in grid:
-            self.kernel(file, name)(grid, block, tuple(map(argument, args)), shared_mem=shared)
+        if 0 in grid:
+            return
+        kernel = self.kernel(file, name)
+        if shared > SHARED:
+            kernel.max_dynamic_shared_size_bytes = shared
+        kernel(grid, block, tuple(map(argument, args)), shared_mem=shared)
 
     def launch_each(self, file, name, count, args):
         """Run a kernel with a thread for each of `count` elements; it checks the last block."""

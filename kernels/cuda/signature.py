@@ -24,11 +24,15 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a kernel, say `const float *x`: name "x", dtype float32, a pointer."""
+    """One parameter of a kernel, say `const float *x`: name "x", dtype float32, a pointer.
+
+    `written`: what it points to may be written, as there is no const.
+    """
 
     name: str
     dtype: np.dtype
     pointer: bool
+    written: bool = False
 
     def __str__(self):
         return f"{self.name}: {self.dtype}{'*' if self.pointer else ''}"
@@ -43,7 +47,8 @@ def parameter(text):
         raise ValueError(
             f"parameter '{text.strip()}': pass only {', '.join(TYPES)} and pointers to them"
         )
-    return Parameter(name, np.dtype(TYPES[kind]), pointer)
+    written = pointer and not re.search(r"\bconst\b", text)
+    return Parameter(name, np.dtype(TYPES[kind]), pointer, written)
 
 
 def parameters(text):

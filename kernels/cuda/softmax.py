@@ -50,7 +50,12 @@ def logsumexp(gpu, x, *, dim, keepdim):
 
 
 def check_targets(gpu, target, classes, ignore_index):
-    """ValueError if a target is no class and not ignored; to know, the host waits for the GPU."""
+    """ValueError if a target is no class and not ignored; to know, the host waits for the GPU.
+
+    A CUDA graph cannot wait: what it replays is not looked at.
+    """
+    if gpu.capturing:
+        return
     bad = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if gpu.xp.any(bad):
         value = int(target[bad].reshape(-1)[0])

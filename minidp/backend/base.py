@@ -40,6 +40,10 @@ class Backend(ABC):
     def get(self, array: Array) -> Array:
         """The array as a NumPy array in host memory."""
 
+    def move(self, array: Array, index: int) -> Array:
+        """A copy of an array of this backend on its device ``index``."""
+        return self.put(self.get(array), index)
+
     def zeros(self, size: int, dtype: DType, index: int) -> Array:
         """A flat array of zeros on device ``index`` that begins at a multiple of 64 bytes."""
         raw = np.zeros(size * dtype.itemsize + 64, np.uint8)
@@ -68,6 +72,17 @@ class Backend(ABC):
 
     def synchronize(self) -> None:  # noqa: B027 - most backends have nothing to wait for
         """Wait until the work given to this thread's current device is done."""
+
+    def range(self, name: str) -> AbstractContextManager[Any]:
+        """A span of time with a name, for the tools that draw what a device did."""
+        return nullcontext()
+
+    def captured(self, run: Callable[[], None]) -> Callable[[], None]:
+        """``run``, which works on fixed memory without waiting for it, as one call.
+
+        CUDA makes a graph of it, after one run to warm up; others give ``run`` itself.
+        """
+        return run
 
     def kernel(self, op: str) -> Kernel | None:
         """The kernel named like the op, or None; looked up once."""

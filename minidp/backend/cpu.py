@@ -7,6 +7,7 @@ import importlib.util
 import sys
 from contextlib import AbstractContextManager
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,10 +41,35 @@ class CpuBackend(Backend):
         return importlib.util.find_spec("numba") is not None
 
 
+def switches() -> Any:
+    """What the CPU kernels let users choose; without kernels, choices change nothing."""
+    if importlib.util.find_spec("minidp.kernels") is None:
+        return SimpleNamespace(winograd=False)
+    return importlib.import_module("minidp.kernels.cpu").switches
+
+
 def blas_threads(count: int) -> AbstractContextManager[Any]:
     """Let BLAS use ``count`` threads for a ``with`` block; the number belongs to the process."""
     limits: AbstractContextManager[Any] = _controller().limit(limits=count, user_api="blas")
     return limits
+
+
+def blas_libraries() -> list[dict[str, Any]]:
+    """Name, version, architecture and number of threads of each BLAS library of this process."""
+    found: list[dict[str, Any]] = _controller().info()
+    return [each for each in found if each["user_api"] == "blas"]
+
+
+def set_num_threads(count: int) -> None:
+    """Let matrix products on the CPU use ``count`` threads, from now on. (A replica uses one.)"""
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"set_num_threads({count!r}): expected an integer of at least 1")
+    blas_threads(count)
+
+
+def get_num_threads() -> int:
+    """How many threads a matrix product on the CPU may use."""
+    return max([each["num_threads"] for each in blas_libraries()], default=1)
 
 
 @cache

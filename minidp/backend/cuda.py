@@ -9,14 +9,20 @@ import ctypes
 import importlib
 import importlib.util
 import sys
+import threading
 from abc import abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, wraps
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from minidp.backend.base import Backend, Kernel
+from minidp.backend.cuda_graph import CudaGraph
+from minidp.backend.staging import LEAST, Staging
+from minidp.backend.statistics import Statistics
 from minidp.errors import DeviceError
 from minidp.types import Array
 
@@ -72,13 +78,19 @@ class GpuBackend(Backend):
 
 
 class CudaBackend(GpuBackend):
-    """NVIDIA GPUs through CuPy. ``cupy``: a stand-in for the module, for tests without a GPU."""
+    """NVIDIA GPUs through CuPy. ``cupy``: a stand-in for the module, for tests without a GPU.
+
+    Computing goes to the thread's current stream, as all of CuPy's does, host arrays come over a
+    stream for copies, collectives have one of their own; events put them in order.
+    """
 
     name = "cuda"
 
     def __init__(self, cupy: Any = None) -> None:
         super().__init__()
         self._cupy = cupy
+        self.tf32 = False
+        self._thread = threading.local()
         self.array_types = (self.xp.ndarray,) if self.count() else ()
 
     @property
@@ -90,20 +102,63 @@ class CudaBackend(GpuBackend):
             self._cupy = importlib.import_module("cupy")
         return self._cupy
 
+    @cached_property
+    def statistics(self) -> Statistics:
+        """The bytes that arrays take."""
+        return Statistics(self.xp)
+
     def put(self, array: Array, index: int) -> Array:
         with self.activate(index):
-            return self.xp.array(array)
+            if self.capturing():
+                raise DeviceError(
+                    "a host array cannot be brought into a CUDA graph that is being captured: put "
+                    "it on the GPU before, and fill it with copy_ before each replay"
+                )
+            if array.nbytes < LEAST:
+                return self.xp.array(array)
+            return self._staging(index).put(array)
+
+    def _staging(self, index: int) -> Staging:
+        """This thread's way to device ``index``."""
+        if not hasattr(self._thread, "stagings"):
+            self._thread.stagings = {}
+        found: dict[int, Staging] = self._thread.stagings
+        if index not in found:
+            found[index] = Staging(self.xp)
+        return found[index]
+
+    def move(self, array: Array, index: int) -> Array:
+        """A copy on another GPU, without the host; both streams wait for what they must."""
+        source = self.index(array)
+        with self.activate(source):
+            array = self.xp.ascontiguousarray(array)
+            from_stream = self.xp.cuda.get_current_stream()
+            computed = from_stream.record()
+        with self.activate(index):
+            to_stream = self.xp.cuda.get_current_stream()
+            to_stream.wait_event(computed)
+            result = self.xp.empty(array.shape, array.dtype)
+            result.data.copy_from_device_async(array.data, array.nbytes, to_stream)
+            copied = to_stream.record()
+        with self.activate(source):
+            from_stream.wait_event(copied)  # its memory may be given to others only then
+        return result
 
     def get(self, array: Array) -> Array:
-        return self.xp.asnumpy(array)
+        with self.activate(self.index(array)):
+            return self.xp.asnumpy(array)
 
     def index(self, array: Array) -> int:
         return int(array.device.id)
 
-    def count(self) -> int:
+    @cached_property
+    def _count(self) -> int:
         if self._cupy is not None:
             return int(self._cupy.cuda.runtime.getDeviceCount())
         return 0 if missing() else driver_count()[0]
+
+    def count(self) -> int:
+        return self._count
 
     def problem(self, index: int = 0) -> str | None:
         absent = None if self._cupy is not None else missing()
@@ -115,13 +170,64 @@ class CudaBackend(GpuBackend):
         devices: AbstractContextManager[Any] = self.xp.cuda.Device(index)
         if not 0 <= index < self.count():
             raise DeviceError(f"cuda:{index}: this machine has {self.count()} GPUs, counted from 0")
+        self.statistics.watch_thread()
         return devices
 
     def synchronize(self) -> None:
         self.xp.cuda.Device().synchronize()
 
+    def capturing(self) -> bool:
+        """Whether this thread's work is being captured in a graph."""
+        return bool(self.xp.cuda.get_current_stream().is_capturing())
+
+    def range(self, name: str) -> AbstractContextManager[Any]:
+        """A range that Nsight Systems shows (NVTX)."""
+        return _nvtx_range(self.xp.cuda.nvtx, name)
+
+    def captured(self, run: Callable[[], None]) -> Callable[[], None]:
+        """A CUDA graph of ``run``, made on the second call: the first warms caches and pools."""
+        graph, calls = CudaGraph(self.xp), count()
+
+        def replay() -> None:
+            if next(calls) == 0:
+                run()
+                return
+            if graph.graph is None:
+                _capture(graph, run)
+            graph.replay()
+
+        return replay
+
+    def allow_tf32(self, allowed: bool) -> None:
+        """Whether products of float32 matrices may round their inputs to 10 bits (TF32)."""
+        self.tf32 = allowed
+        if self.problem():
+            return
+        linalg = self.xp._core._routines_linalg
+        kind = linalg.COMPUTE_TYPE_TF32 if allowed else linalg.COMPUTE_TYPE_DEFAULT
+        self.xp._core.set_compute_type(np.dtype(np.float32), kind)
+
     def compile(self, text: str, name: str) -> Any:
         return self.xp.RawModule(code=text, options=OPTIONS)
+
+
+def _capture(graph: CudaGraph, run: Callable[[], None]) -> None:
+    graph.begin()
+    try:
+        run()
+    except BaseException:
+        graph.abandon()
+        raise
+    graph.end()
+
+
+@contextmanager
+def _nvtx_range(nvtx: Any, name: str) -> Iterator[None]:
+    nvtx.RangePush(name)
+    try:
+        yield
+    finally:
+        nvtx.RangePop()
 
 
 def missing() -> str | None:

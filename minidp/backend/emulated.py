@@ -140,10 +140,27 @@ def creation(function: Callable[..., Any], kind: type[EmulatedArray]) -> Callabl
     return make
 
 
+def unwritten(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``empty`` or ``empty_like`` full of NaN, so that what nobody wrote shows."""
+
+    @wraps(function)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        if made.dtype.kind in "fc":
+            made.fill(np.nan)
+        return made
+
+    return make
+
+
 def namespace(kind: type[EmulatedArray]) -> SimpleNamespace:
-    """NumPy's names, without modules but linalg, its creation functions making ``kind``."""
+    """NumPy's names, without modules but linalg, its creation functions making ``kind``.
+
+    What ``empty`` makes holds NaN.
+    """
     public = {name: vars(np)[name] for name in np.__all__ if name in vars(np)}
     names = {name: value for name, value in public.items() if not isinstance(value, ModuleType)}
+    names |= {name: unwritten(names[name]) for name in ("empty", "empty_like")}
     made = {name: creation(names[name], kind) for name in CREATION}
     return SimpleNamespace(**(names | made | {"linalg": np.linalg, "ndarray": kind}))
 
@@ -163,15 +180,18 @@ class EmulatedBackend(GpuBackend):
     """GPUs played by the CPU, as many as one likes.
 
     ``seed`` other than 0 runs the threads of a block in a shuffled order, which shows missing
-    barriers; ``fibers`` runs each thread as a fiber even where no thread waits.
+    barriers; ``fibers`` runs each thread as a fiber even where no thread waits; ``checks`` is who
+    looks at each access to memory: ``"own"``, ``"none"``, or ``"address"`` in a process that runs
+    under AddressSanitizer.
     """
 
     name = "emu"
     array_types = (EmulatedArray,)
 
-    def __init__(self, *, seed: int = 0, fibers: bool = False) -> None:
+    def __init__(self, *, seed: int = 0, fibers: bool = False, checks: str = "own") -> None:
         super().__init__()
-        self.seed, self.fibers, self._xp = seed, fibers, namespace(EmulatedArray)
+        self.how = {"seed": seed, "fibers": fibers, "checks": checks}
+        self._xp = namespace(EmulatedArray)
 
     @property
     def xp(self) -> Any:
@@ -197,7 +217,7 @@ class EmulatedBackend(GpuBackend):
 
     def compile(self, text: str, name: str) -> Any:
         emulate = importlib.import_module("minidp.kernels.cuda.emulate")
-        return emulate.Module(text, name, seed=self.seed, fibers=self.fibers)
+        return emulate.Module(text, name, **self.how)
 
     def bind(self, kernel: Kernel) -> Kernel:
         """The launcher; what the emulator finds wrong with a kernel is a KernelError."""

@@ -5,6 +5,7 @@ from minidp.data.dataset import ConcatDataset, Dataset, Subset, TensorDataset, r
 from minidp.data.idx import read_idx, write_idx
 from minidp.data.loader import DataLoader
 from minidp.data.mnist import ImageDataset, fashion_mnist, mnist
+from minidp.data.position import Position
 from minidp.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -13,6 +14,7 @@ from minidp.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from minidp.data.stream import ChainDataset, IterableDataset, get_worker_info
 from minidp.data.transforms import (
     Compose,
     Lambda,
@@ -25,14 +27,17 @@ from minidp.data.transforms import (
 
 __all__ = [
     "BatchSampler",
+    "ChainDataset",
     "Compose",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
     "ImageDataset",
+    "IterableDataset",
     "Lambda",
     "Normalize",
     "Pad",
+    "Position",
     "RandomCrop",
     "RandomHorizontalFlip",
     "RandomSampler",
@@ -45,6 +50,7 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "fashion_mnist",
+    "get_worker_info",
     "mnist",
     "random_split",
     "read_idx",

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from minidp.data.collate import collate, host_array, wrap
 from minidp.data.transforms import Key, as_transform
 from minidp.errors import DataError
+from minidp.mode import switched
 from minidp.random import Generator, default_generator
 from minidp.tensor import Tensor
 
@@ -39,7 +40,20 @@ class Dataset:
 
         `key` is (seed, epoch): what random transforms may depend on besides the row.
         """
-        return collate([self[int(row)] for row in rows])
+        return collate([sample(self, int(row), key) for row in rows])
+
+
+def sample(dataset: Any, row: int, key: Key) -> Any:
+    """``dataset[row]``; what it draws at random depends on the row and the key alone."""
+    with switched(generator=draws(key, row)):
+        return dataset[row]
+
+
+def draws(key: Key, row: int = 0, kind: int = 0) -> Generator:
+    """A generator for what a row draws in an epoch; for other kinds, what a batch that begins with
+    the row draws (1), or a stream of samples (2)."""
+    seed, epoch = key[:2]
+    return Generator(seed + (epoch + 1) * 0x9E3779B97F4A7C15 + kind * 0xD1342543DE82EF95, row)
 
 
 def fetch(dataset: Any, rows: Array, key: Key) -> Any:

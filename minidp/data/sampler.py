@@ -27,6 +27,46 @@ class Sampler:
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")
 
+    def state_dict(self) -> dict[str, Any]:
+        """What the next order depends on."""
+        return {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Let the next order be the one that came after ``state_dict()``."""
+
+
+class DrawnSampler(Sampler):
+    """The base of those that draw: their state is that of the generator."""
+
+    generator: Generator | None
+
+    def state_dict(self) -> dict[str, Any]:
+        return (self.generator or default_generator).get_state()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        (self.generator or default_generator).set_state(state_dict)
+
+
+def state_of(sampler: Any) -> dict[str, Any]:
+    """The state of a sampler; one that has no ``state_dict`` has none."""
+    saved = getattr(sampler, "state_dict", dict)
+    state: dict[str, Any] = saved()
+    return state
+
+
+def again(sampler: Any, state: dict[str, Any]) -> list[Any]:
+    """What the sampler gave after ``state_of`` had given ``state``.
+
+    The default generator, which others draw from too, stays where it is.
+    """
+    here = default_generator.get_state()
+    if hasattr(sampler, "load_state_dict"):
+        sampler.load_state_dict(state)
+    try:
+        return list(sampler)
+    finally:
+        default_generator.set_state(here)
+
 
 class SequentialSampler(Sampler):
     """0, 1, 2 ... for each row of `data_source`."""
@@ -41,7 +81,7 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
-class SubsetRandomSampler(Sampler):
+class SubsetRandomSampler(DrawnSampler):
     """The rows `indices` in random order.
 
     >>> from minidp.data import SubsetRandomSampler
@@ -60,7 +100,7 @@ class SubsetRandomSampler(Sampler):
         return len(self.indices)
 
 
-class RandomSampler(Sampler):
+class RandomSampler(DrawnSampler):
     """`num_samples` rows (by default all) in random order, each at most once per round.
 
     `replacement`: each drawn from all rows.
@@ -86,7 +126,7 @@ class RandomSampler(Sampler):
         return self.num_samples
 
 
-class WeightedRandomSampler(Sampler):
+class WeightedRandomSampler(DrawnSampler):
     """`num_samples` rows, drawn with probabilities in proportion to `weights`.
 
     >>> from minidp.data import WeightedRandomSampler
@@ -130,6 +170,13 @@ class BatchSampler(Sampler):
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
         if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise DataError(f"BatchSampler: batch_size is {batch_size!r}; it has to be 1 or more")
+
+    def state_dict(self) -> dict[str, Any]:
+        return state_of(self.sampler)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        if hasattr(self.sampler, "load_state_dict"):
+            self.sampler.load_state_dict(state_dict)
 
     def __iter__(self) -> Iterator[list[int]]:
         rows, size = list(self.sampler), self.batch_size

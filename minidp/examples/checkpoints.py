@@ -6,41 +6,55 @@ from pathlib import Path
 from typing import Any
 
 import minidp as dp
-from minidp.errors import CheckpointError
+from minidp.io.checkpoint import load_with_origin
+from minidp.io.checkpoints import Checkpoints, resumed, states
+from minidp.io.origin import differences
 
 History = list[dict[str, float]]
 
 
+class Kept:
+    """A plain value as a part of a run; a ``fixed`` one has to be the checkpoint's too."""
+
+    def __init__(self, value: Any, fixed: bool = False) -> None:
+        self.value, self.fixed = value, fixed
+
+    def state_dict(self) -> Any:
+        return self.value
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        if self.fixed and state_dict != self.value:
+            raise ValueError(f"it is of the model {state_dict!r}, not of {self.value!r}")
+        self.value = state_dict
+
+
 def save(
-    path: Path | None, name: str, model: Any, optimizer: Any, loader: Any, history: History
-) -> None:
-    """Write everything that the rest of the run depends on, if a path is given."""
-    if path is not None:
-        state = {
-            "name": name, "trained by": type(optimizer).__name__, "model": model.state_dict(),
-            "optimizer": optimizer.state_dict(), "loader": loader.state_dict(),
-            "random": dp.default_generator.get_state(), "history": history,
-        }  # fmt: skip
-        dp.save(state, path)
+    path: Path | None, name: str, model: Any, optimizer: Any, loader: Any, history: History,
+    keep: int | None = None,
+) -> None:  # fmt: skip
+    """Write everything that the rest of the run depends on, if a path is given; with ``keep``, it
+    is a folder for the last so many checkpoints."""
+    parts = _parts(name, model, optimizer, loader, history)
+    if path is not None and keep is not None:
+        Checkpoints(path, keep, **parts).save(len(history))
+    elif path is not None:
+        dp.save(states(parts), path)
 
 
 def resume(path: Path | None, name: str, model: Any, optimizer: Any, loader: Any) -> History:
-    """Take over a checkpoint, if a path is given; returns the epochs that are done."""
+    """Take over a checkpoint, or the newest whole one of a folder; returns the epochs done."""
     if path is None:
         return []
-    state = dp.load(path)
-    if not isinstance(state, dict) or state.get("name") != name:
-        found = state.get("name", "something else") if isinstance(state, dict) else "something else"
-        raise CheckpointError(f"checkpoint {path} is of {found}, not of the model {name!r}")
-    own, found = type(optimizer).__name__, state.get("trained by")
-    if found != own:
-        raise CheckpointError(f"checkpoint {path} was trained by {found}, not by {own}")
-    try:
-        history: History = list(state["history"])
-        loader.load_state_dict(state["loader"])
-        dp.default_generator.set_state(state["random"])
-        optimizer.load_state_dict(state["optimizer"])
-        model.load_state_dict(state["model"])
-    except (KeyError, ValueError, TypeError) as error:
-        raise CheckpointError(f"checkpoint {path} does not fit this run: {error}") from error
+    parts = _parts(name, model, optimizer, loader, [])
+    if not path.is_dir():
+        state, origin = load_with_origin(path)
+        resumed(path, state, parts, differences(origin), print)
+    elif Checkpoints(path, **parts).resume(print) is None:
+        print(f"no whole checkpoint in {path}: the run begins anew")
+    history: History = parts["history"].value
     return history
+
+
+def _parts(name: str, model: Any, optimizer: Any, loader: Any, history: History) -> dict[str, Any]:
+    return {"name": Kept(name, fixed=True), "history": Kept(history), "loader": loader,
+            "optimizer": optimizer, "model": model}  # fmt: skip

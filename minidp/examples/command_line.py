@@ -66,7 +66,9 @@ def devices(options: argparse.Namespace) -> str:
 
 def check_files(options: argparse.Namespace) -> None:
     """Refuse, before anything runs, files that could not be written at the end."""
-    for option in ("save", "plot"):
+    if options.keep is not None:
+        make_folder(options)
+    for option in ("save", "plot")[options.keep is not None :]:
         path: Path | None = getattr(options, option)
         if path is not None and path.exists() and not path.is_file():
             complain(f"--{option} {path}: this is no file; give the name of one")
@@ -75,7 +77,20 @@ def check_files(options: argparse.Namespace) -> None:
     if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
         complain(f"--plot {options.plot}: expected a name that ends in {', '.join(PICTURES)}")
     if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
-        complain("--plot needs matplotlib: pip install 'minidp[plot]'")
+        complain("--plot draws with matplotlib, which is not installed: pip install matplotlib")
+
+
+def make_folder(options: argparse.Namespace) -> None:
+    """With ``--keep``, ``--save`` names a folder: it is there from the start, so that the same
+    command line with ``--resume`` goes on from whatever a run that was killed has left."""
+    if options.save is None:
+        complain("--keep says how many checkpoints --save keeps; give --save FOLDER too")
+    try:
+        options.save.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        complain(f"--save {options.save}: no folder can be made there ({error.strerror})")
+    if not writable(options.save):
+        complain(f"--save {options.save}: this folder cannot be written to")
 
 
 def writable(folder: Path) -> bool:

@@ -67,7 +67,10 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--data", metavar="DIR", help="a folder with the idx files")
     options.add_argument("--rows", type=cl.positive(int), help="train on the first rows only")
     options.add_argument("--save", metavar="FILE", type=Path, help="checkpoint after each epoch")
-    options.add_argument("--resume", metavar="FILE", type=Path, help="go on from a checkpoint")
+    options.add_argument("--keep", type=cl.positive(int), metavar="N",
+                         help="--save is a folder that keeps the last N checkpoints")  # fmt: skip
+    options.add_argument("--resume", metavar="FILE", type=Path,
+                         help="go on from a file, or a folder's newest whole one")  # fmt: skip
     options.add_argument("--plot", metavar="FILE.png", type=Path, help="draw curves and digits")
     options.add_argument("--json", action="store_true", help="print one last line of JSON")
     return options
@@ -102,7 +105,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         result = train.evaluate(tests)
         history.append({**result, "loss": loss, "test_loss": result["loss"], **bar.speed()})
         cl.epoch_line(epoch, options.epochs, history[-1])
-        save(options.save, options.model, model, optimizer, loader, history)
+        save(options.save, options.model, model, optimizer, loader, history, options.keep)
     return cl.finish(options, train, model, digits.origin, held_out, history)
 
 

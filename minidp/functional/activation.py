@@ -6,13 +6,13 @@ there: the derivative of what was not chosen is 0 times its slope, and 0 times i
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.functional.ranks import alike
 from minidp.ops import elementwise as ops
+from minidp.ops.activation import activation as curve
 from minidp.ops.elementwise import log1pexp, where
 from minidp.ops.softmax import log_softmax as log_softmax_along
 from minidp.ops.softmax import softmax as softmax_along
@@ -55,12 +55,18 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """y = x min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, arXiv 1905.02244)."""
-    return input * hardsigmoid(input)
+    return _curve(input, "hardswish")
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """y = x where x > 0, else negative_slope x."""
-    return where(input > 0, input, input * negative_slope)
+    return _curve(input, "leaky_relu", negative_slope)
+
+
+def _curve(x: Tensor, kind: str, a: float = 0.0, b: float = 0.0) -> Tensor:
+    """One of ``ops.activation.KINDS``; float16 is computed in float32."""
+    wide = x.float() if x.dtype == float16 else x
+    return curve(wide, kind=kind, a=float(a), b=float(b)).type(x.dtype)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -84,7 +90,7 @@ def _negative(x: Tensor) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """y = x where x > 0, else alpha (e^x - 1) (Clevert et al. 2015, arXiv 1511.07289)."""
-    return where(input > 0, input, _negative(input).expm1() * alpha)
+    return _curve(input, "elu", alpha)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -106,22 +112,17 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate={approximate!r}: expected 'none' or 'tanh'")
-    x = input.float() if input.dtype == float16 else input  # cubes and 1 - 0.99 need the digits
-    if approximate == "none":
-        bent = (x * math.sqrt(0.5)).erf()
-    else:
-        bent = ops.tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi))
-    return (x * (bent + 1) * 0.5).type(input.dtype)
+    return _curve(input, "gelu" if approximate == "none" else "gelu_tanh")
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """y = x sigmoid(x)."""
-    return input * ops.sigmoid(input)
+    return _curve(input, "silu")
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """y = x tanh(log(1 + e^x)) (Misra 2019, arXiv 1908.08681)."""
-    return input * ops.tanh(log1pexp(input))
+    return _curve(input, "mish")
 
 
 def tanh(input: Tensor) -> Tensor:
@@ -141,8 +142,7 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """y = log(1 + e^(beta x)) / beta; x itself where beta x > threshold."""
-    scaled = input * beta
-    return where(scaled > threshold, input, log1pexp(scaled) / beta)
+    return _curve(input, "softplus", beta, threshold)
 
 
 def softsign(input: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from minidp.backend import get_backend
 from minidp.create import ones
 from minidp.errors import ShapeError
 from minidp.functional.activation import softmax
@@ -20,6 +19,7 @@ from minidp.ops.attention import attention, thirds
 from minidp.ops.comparison import where
 from minidp.ops.layout import triangle
 from minidp.tensor import Tensor
+from minidp.types import float32, float64
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -50,11 +50,11 @@ def scaled_dot_product_attention(
                          "when is_causal=True")  # fmt: skip
     if enable_gqa:
         key, value = _shared(key, query), _shared(value, query)
-    if dropout_p == 0 and _in_one(query, attn_mask):
+    if _whole(query, key, value, attn_mask, dropout_p):
         scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
-        mask = _added(attn_mask, query)
-        y: Tensor = attention(query, key, value, mask, scale=scale, causal=is_causal)[0]
-        return y
+        if attn_mask is not None and attn_mask.dtype == bool:
+            attn_mask = where(attn_mask, 0.0, -math.inf).type(query.dtype)
+        return attention(query, key, value, attn_mask, scale=float(scale), causal=is_causal)[0]
     if is_causal:
         square = ones(shapes[0][-2], shapes[1][-2], dtype=bool, device=query.device)
         attn_mask = triangle(square, offset=0, upper=False)
@@ -62,17 +62,17 @@ def scaled_dot_product_attention(
     return dropout(weights, dropout_p, batch_dim=0 if weights.ndim > 2 else None) @ value
 
 
-def _in_one(query: Tensor, mask: Tensor | None) -> bool:
-    """Whether the op serves: the device has a kernel for it, and the mask needs no gradient."""
-    kernel = get_backend(query.device.type).kernel("attention")
-    return kernel is not None and not (mask is not None and mask.requires_grad)
-
-
-def _added(mask: Tensor | None, query: Tensor) -> Tensor | None:
-    """The mask as numbers to add to the scores: a bool one hides by minus infinity."""
-    if mask is None or mask.dtype != bool:
-        return mask
-    return where(mask, 0.0, -math.inf).to(query.dtype)
+def _whole(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
+    """Whether the weights are not needed between the two products: then one op does all."""
+    alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] and q.dtype == k.dtype == v.dtype
+    if dropout_p or not alike or q.dtype not in (float32, float64):
+        return False
+    if mask is None:
+        return True
+    whole = (*q.shape[:-1], k.shape[-2])
+    pairs = zip(mask.shape[::-1], whole[::-1], strict=False)
+    fits = 2 <= mask.ndim <= q.ndim and all(a in (1, b) for a, b in pairs)
+    return fits and not mask.requires_grad and mask.dtype in (bool, q.dtype)
 
 
 def attention_weights(

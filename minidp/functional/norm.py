@@ -6,7 +6,7 @@ float16 is normalised in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,12 +14,13 @@ import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.functional.ranks import alike
+from minidp.functional.statistics import follow_layer, gather, track, when_accepted
 from minidp.functions.distance import cosine_similarity, pairwise_distance, pdist
 from minidp.functions.reduce import norm
 from minidp.mode import aside, mode, told_as
 from minidp.ops import normalize as ops
 from minidp.ops.collective import all_reduce
-from minidp.ops.elementwise import add, full_like, mul
+from minidp.ops.elementwise import full_like
 from minidp.ops.layout import concat, embed
 from minidp.ops.windows import windows
 from minidp.tensor import Tensor
@@ -60,23 +61,38 @@ def given(
 
 
 def by_batch(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, sync: bool = True
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Normalised by the batch's own statistics; these too: the mean, the unbiased variance.
 
-    In two passes, the mean first, so that the variance of large numbers loses no digits.
+    In two passes, the mean first, so that the variance of large numbers loses no digits. Without
+    ``sync`` they are those of the rows of this replica.
     """
     x = _wide(input, input)
     count = input.numel() // max(1, input.shape[1])
-    mean, counted = _mean(ops.per_channel(x), count, "batch norm mean")
+    if (mode.replica is None or mode.replica.alone or not sync) and count:
+        return _alone(x, weight, bias, eps, count, input)
+    mean, counted = _mean(ops.per_channel(x), count, "batch norm mean", sync)
     if 0 < input.numel() <= input.shape[1]:  # one value has no variance
         aside(_check_count, counted, input)
     deviation = x - ops.channels(mean, x)
-    var, _ = _mean(ops.per_channel(deviation * deviation), count, "batch norm variance")
+    var, _ = _mean(ops.per_channel(deviation * deviation), count, "batch norm variance", sync)
     y = given(input, mean, var, weight, bias, eps)
     if isinstance(counted, int) and counted == 0:  # the batch has no rows, and no statistics
         return y, None, None
     return y, mean.detach(), var.detach() * (counted / (counted - 1))
+
+
+def _alone(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, count: int, input: Tensor
+) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
+    """``by_batch`` where no other replica has rows: in one op."""
+    if count == 1:
+        aside(_check_count, count, input)
+    weight, bias = (_wide(each, input) for each in (weight, bias))
+    y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
+    unbiased = var.detach() * (count / (count - 1)) if count > 1 else var.detach() * math.nan
+    return y.type(input.dtype), mean.detach(), unbiased
 
 
 def check_channels(input: Tensor, *running: Tensor | None) -> None:
@@ -92,9 +108,9 @@ def _wide(x: Any, input: Tensor) -> Any:
     return x.type(float32) if x is not None and input.dtype == float16 else x
 
 
-def _mean(total: Tensor, count: int, name: str) -> tuple[Tensor, Any]:
+def _mean(total: Tensor, count: int, name: str, sync: bool = True) -> tuple[Tensor, Any]:
     """(total / count, count), both over the rows of all replicas; the count stays on the device."""
-    if mode.replica is None:
+    if mode.replica is None or not sync:
         return total / max(count, 1), count
     here = full_like(total.detach()[:1], value=count)
     sums = all_reduce(concat(total, here, dim=0), name=name)
@@ -112,28 +128,23 @@ def _check_count(counted: Any, input: Tensor) -> None:
         )
 
 
-@told_as("when accepted")
-def when_accepted(function: Callable[..., None], *arguments: Any) -> None:
-    """Call it when the step is accepted, once for all replicas; at once without them."""
-    if mode.replica is None:
-        function(*arguments)
-    else:
-        mode.replica.at_commit(partial(function, *arguments))
-
-
-def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:
-    """Let running statistics follow those of the batch when the step is accepted."""
-    for running, batch in ((mean, batch_mean), (var, batch_var)):
-        if running is not None and batch is not None:
-            aside(when_accepted, follow, running, batch, share)
-
-
-@told_as("statistics follow")
-def follow(running: Tensor | None, batch: Tensor | None, share: float) -> None:
-    """running = (1 - share) running + share batch, in place, wherever ``running`` lives."""
-    if running is not None and batch is not None:
-        here = batch.to(running.device)
-        running.copy_(running.detach() * (1 - share) + here * share)
+def by_layer(layer: Any, input: Tensor) -> Tensor:
+    """What a layer of batch normalisation does, which keeps running statistics: they follow those
+    of the batch when the step is accepted; without ``sync`` these are gathered from the replicas.
+    """
+    running, scale = (layer.running_mean, layer.running_var), (layer.weight, layer.bias, layer.eps)
+    if not layer.training and running[0] is not None and running[1] is not None:
+        return given(input, *running, *scale)
+    check_channels(input, *running)
+    y, mean, var = by_batch(input, *scale, layer.sync)
+    if not layer.training or running[0] is None:
+        return y
+    if layer.sync or mode.replica is None:
+        aside(when_accepted, follow_layer, layer, mean, var)
+    elif mean is not None and var is not None:
+        rows = input.numel() // max(1, input.shape[1])
+        aside(gather, layer, rows, mean, var, partial(follow_layer, layer))
+    return y
 
 
 def instance_norm(
@@ -149,7 +160,7 @@ def instance_norm(
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
     check_channels(input, running_mean, running_var)
-    places, axes = math.prod(input.shape[2:]), tuple(range(2, input.ndim))
+    places = math.prod(input.shape[2:])
     if places == 1:
         raise ValueError("Expected more than 1 spatial element when training, got input size "
                          f"{input.shape}")  # fmt: skip
@@ -161,8 +172,7 @@ def instance_norm(
         mean, _ = _mean(center.squeeze(2).sum(dim=0), len(rows), "instance norm mean")
         var, _ = _mean(var.sum(dim=0), len(rows), "instance norm variance")
         track(running_mean, running_var, mean, var, momentum)
-    y = ops.standardize(x, dim=axes, eps=eps)
-    return _affine("instance_norm", y, weight, bias, input.shape[1:2], input, len(axes))
+    return _grouped("instance_norm", input, max(1, input.shape[1]), weight, bias, eps)
 
 
 def group_norm(
@@ -180,24 +190,26 @@ def group_norm(
     if input.numel() // num_groups == 1:
         raise ValueError("Expected more than 1 value per channel when training, got input size "
                          f"{shape}")  # fmt: skip
-    groups = (shape[0], num_groups, input.numel() // max(1, shape[0] * num_groups))
-    y = ops.standardize(_wide(input, input).reshape(groups), dim=(2,), eps=eps)
-    y = y.reshape(shape)
-    return _affine("group_norm", y, weight, bias, shape[1:2], input, input.ndim - 2)
+    return _grouped("group_norm", input, num_groups, weight, bias, eps)
 
 
-def _affine(
-    name: str, y: Tensor, weight: Any, bias: Any, shape: Any, input: Tensor, behind: int = 0
-) -> Tensor:
-    """y weight + bias, both of ``shape`` with so many axes ``behind``, in ``input``'s dtype."""
+def _grouped(
+    name: str, input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float,
+    center: bool = True,
+) -> Tensor:  # fmt: skip
+    """Groups of channels (axis 1) normalised, times weight, plus bias, in ``input``'s dtype."""
     if name != "rms_norm":
         alike(name, input, weight, bias)
-    for each, joined in ((weight, mul), (bias, add)):
+    shape = input.shape[1:2]
+    for each in (weight, bias):
         if each is not None and each.shape != shape:
             raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
                              f"{shape}, got {each.shape}")  # fmt: skip
-        y = y if each is None else joined(y, each.reshape(*shape, *(1,) * behind))
-    return y.type(input.dtype)
+    if input.dtype != float16:
+        return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
+    x, weight, bias = (_wide(each, input) for each in (input, weight, bias))
+    y = ops.group_norm(x, weight, bias, groups=groups, eps=eps, center=center)[0]
+    return y.type(float16)
 
 
 def _rows(
@@ -209,9 +221,16 @@ def _rows(
     if not wanted or input.shape[-len(wanted) :] != wanted:
         raise ShapeError(f"{name}: normalized_shape={wanted}: expected input of shape (..., "
                          f"{', '.join(map(str, wanted))}), got {input.shape}")  # fmt: skip
-    axes = tuple(range(input.ndim - len(wanted), input.ndim))
-    y = ops.standardize(_wide(input, input), dim=axes, eps=eps, center=center)
-    return _affine(name, y, weight, bias, wanted, input)
+    for each in (weight, bias):
+        if each is not None and each.shape != wanted:
+            raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
+                             f"{wanted}, got {each.shape}")  # fmt: skip
+    if input.ndim == 2 and len(wanted) == 1:
+        return _grouped(name, input, 1, weight, bias, eps, center)
+    size = math.prod(wanted)
+    x = input.reshape(math.prod(input.shape[: -len(wanted)]), size)
+    weight, bias = (v if v is None or v.ndim == 1 else v.reshape(size) for v in (weight, bias))
+    return _grouped(name, x, 1, weight, bias, eps, center).reshape(input.shape)
 
 
 def layer_norm(

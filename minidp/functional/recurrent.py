@@ -13,7 +13,9 @@ from minidp.functional.dropout import dropout
 from minidp.functional.linear import linear
 from minidp.functional.packed import PackedSequence, positions, select
 from minidp.functions import cat, stack
-from minidp.ops import recurrent as ops
+from minidp.ops.gru import gru
+from minidp.ops.lstm import lstm
+from minidp.ops.recurrent import Sizes, rnn
 from minidp.tensor import Tensor
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
@@ -47,7 +49,7 @@ def recurrent(
     return output, tuple(ends) if mode == "LSTM" else ends[0]
 
 
-def _rows(name: str, input: Any, batch_first: bool, width: int) -> tuple[Tensor, ops.Sizes]:
+def _rows(name: str, input: Any, batch_first: bool, width: int) -> tuple[Tensor, Sizes]:
     """The input as packed rows, and how many rows each step has."""
     if isinstance(input, PackedSequence):
         x, sizes = input.data, tuple(np.asarray(input.batch_sizes).tolist())
@@ -84,7 +86,7 @@ def _ordered(state: Tensor, order: Tensor | None) -> Tensor:
 
 
 def _layers(
-    mode: str, data: Tensor, sizes: ops.Sizes, states: States, weights: Sequence[Any],
+    mode: str, data: Tensor, sizes: Sizes, states: States, weights: Sequence[Any],
     bidirectional: bool, dropped: float, input: Any,
 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
     """Rows, of which each step has so many of ``sizes``, through all layers: (all states of the
@@ -103,7 +105,7 @@ def _layers(
 
 
 def _direction(
-    mode: str, data: Tensor, states: States, weights: Any, sizes: ops.Sizes, reverse: bool
+    mode: str, data: Tensor, states: States, weights: Any, sizes: Sizes, reverse: bool
 ) -> tuple[Tensor, States]:
     """One layer in one direction: (all states, the last ones of the sequences).
 
@@ -111,18 +113,18 @@ def _direction(
     """
     w, u, b, c, *projection = weights
     if mode == "GRU":
-        y, last, _ = ops.gru(linear(data, w, b), *states, u, c, sizes=sizes, reverse=reverse)
+        y, last, _ = gru(linear(data, w, b), *states, u, c, sizes=sizes, reverse=reverse)
         return y, (last,)
     x = linear(data, w, b if b is None else b + c)
     if mode == "LSTM":
         v = projection[0] if projection else None
-        y, h, cell, _, _ = ops.lstm(x, *states, u, v, sizes=sizes, reverse=reverse)
+        y, h, cell, _, _ = lstm(x, *states, u, v, sizes=sizes, reverse=reverse)
         return y, (h, cell)
-    y, last = ops.rnn(x, *states, u, sizes=sizes, reverse=reverse, relu=mode == "RNN_RELU")
+    y, last = rnn(x, *states, u, sizes=sizes, reverse=reverse, relu=mode == "RNN_RELU")
     return y, (last,)
 
 
-def _dropped(data: Tensor, sizes: ops.Sizes, p: float, input: Any) -> Tensor:
+def _dropped(data: Tensor, sizes: Sizes, p: float, input: Any) -> Tensor:
     """Dropout whose mask depends on the row of the batch, wherever packing has put it."""
     shape = (len(sizes), sizes[0], data.shape[1])
     if not isinstance(input, PackedSequence):

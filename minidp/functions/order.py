@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minidp.functions.join import cat
-from minidp.functions.reduce import scan
 from minidp.ops import elementwise
 from minidp.ops import reduce as ops
 from minidp.ops.elementwise import where
@@ -120,8 +119,8 @@ def topk(
     x, axis = _lined(input), axis_of("topk", dim, input.ndim)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} of {x.shape[axis]} values; expected 0 to {x.shape[axis]}")
-    order = ops.argsort(x, dim=axis, descending=largest)
-    return _along(input, narrow(order, dim=axis, start=0, length=k if input.ndim else 1), axis)
+    places = ops.ranked(x, dim=axis, start=0, stop=k if input.ndim else 1, descending=largest)
+    return _along(input, places, axis)
 
 
 @method()
@@ -130,8 +129,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     x, axis = _lined(input), axis_of("kthvalue", dim, input.ndim)
     if not 1 <= k <= x.shape[axis]:
         raise ValueError(f"kthvalue: k = {k} of {x.shape[axis]} values; it is counted from 1")
-    order = ops.argsort(x, dim=axis)
-    return _reduced(input, narrow(order, dim=axis, start=k - 1, length=1), axis, keepdim)
+    places = ops.ranked(x, dim=axis, start=k - 1, stop=k)
+    return _reduced(input, places, axis, keepdim)
 
 
 @method()
@@ -154,13 +153,15 @@ def _middle(x: Tensor, dim: int | None, keepdim: bool, spoiled: bool) -> Any:
         return ops.chosen(x, _middle(x.reshape(-1), 0, False, spoiled).values.detach())
     lined, axis = _lined(x), axis_of("median", dim, x.ndim)
     missing = elementwise.isnan(lined)
+    if spoiled and lined.shape[axis]:
+        middle = (lined.shape[axis] - 1) // 2
+        places = ops.ranked(lined, dim=axis, start=middle, stop=middle + 1)
+        first = ops.argmax(missing, dim=axis, keepdim=True)
+        places = where(ops.any(missing, dim=axis, keepdim=True), first, places)
+        return _reduced(x, places, axis, keepdim)
     count = ops.sum(~missing, dim=axis, keepdim=True)
     place = where(count > 0, (count - 1) // 2, 0)
-    indices = take_along_dim(ops.argsort(lined, dim=axis), place, dim=axis)
-    if spoiled:
-        first = ops.argmax(missing, dim=axis, keepdim=True)
-        indices = where(ops.any(missing, dim=axis, keepdim=True), first, indices)
-    return _reduced(x, indices, axis, keepdim)
+    return _reduced(x, take_along_dim(ops.argsort(lined, dim=axis), place, dim=axis), axis, keepdim)
 
 
 @method()
@@ -183,23 +184,18 @@ def _places(x: Tensor, axis: int) -> Tensor:
 @method()
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """The largest value so far along ``dim``, and where it is: the last of equals."""
-    return _running(input, dim, lambda later, before: (later >= before) | (later != later))
+    return _running(input, dim, True)
 
 
 @method()
 def cummin(input: Tensor, dim: int) -> ValuesIndices:
     """The smallest value so far along ``dim``, and where it is: the last of equals."""
-    return _running(input, dim, lambda later, before: (later <= before) | (later != later))
+    return _running(input, dim, False)
 
 
-def _running(x: Tensor, dim: int, better: Any) -> ValuesIndices:
+def _running(x: Tensor, dim: int, largest: bool) -> ValuesIndices:
     lined, axis = _lined(x), axis_of("cummax", dim, x.ndim)
-
-    def combine(before: Tensor, later: Tensor) -> Tensor:
-        values = (take_along_dim(lined, each, dim=axis) for each in (later, before))
-        return where(better(*values), later, before)
-
-    return _along(x, scan(combine, _places(lined, axis), axis), axis)
+    return _along(x, ops.running_place(lined, dim=axis, largest=largest), axis)
 
 
 @method()

@@ -46,10 +46,12 @@ STILL = frozenset(_still.split())
 """Ops that move values, or make constants."""
 
 _functions = """exp expm1 log log1p log2 log10 logaddexp log1pexp sigmoid erf erfc erfinv sin cos
-    tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow"""
+    tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow activation activation_input"""
 PER_RESULT = dict.fromkeys(_functions.split(), FUNCTION) | {
-    "batch_norm": 4, "standardize": 7, "standardize_input": 9, "softmax": FUNCTION + 4,
-    "log_softmax": FUNCTION + 4, "cross_entropy_input": FUNCTION + 6, "dropout": 2, "hypot": 4,
+    "batch_norm": 4, "batch_norm_own": 8, "batch_norm_own_back": 10,
+    "group_norm": 9, "group_norm_back": 14, "softmax": FUNCTION + 4,
+    "log_softmax": FUNCTION + 4, "softmax_input": 4, "log_softmax_input": FUNCTION + 3,
+    "cross_entropy_input": FUNCTION + 6, "dropout": 2, "hypot": 4,
     "binary_cross_entropy": 2 * FUNCTION + 4, "lstm_back": 20,
 }  # fmt: skip
 """For each element of the result, where it is not 1."""

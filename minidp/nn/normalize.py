@@ -8,7 +8,6 @@ from minidp import functional as F
 from minidp.create import empty
 from minidp.errors import ShapeError
 from minidp.functional import norm
-from minidp.mode import aside, told_as
 from minidp.nn.layer import Layer, Stateless
 from minidp.nn.module import Module
 from minidp.parameter import Buffer, Parameter
@@ -90,30 +89,26 @@ class BatchNorm(Tracking):
     In training by the statistics of the whole batch, over all replicas; ``running_mean`` and
     ``running_var`` (unbiased) follow them by ``momentum`` (None: as their plain average) when a
     step is accepted. In evaluation, or ``track_running_stats=False``, see ``forward``.
-    Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
+    ``sync=False``: each replica normalises by its own rows, as several devices do elsewhere; no
+    exchange is needed then, and the result depends on the split. Running statistics are still
+    those of all rows. Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
     """
+
+    hides: ClassVar[dict[str, Any]] = {"sync": True}
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, device: Any = None,
+        dtype: Any = None, bias: bool = True, *, sync: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype,
+                         bias)  # fmt: skip
+        self.sync = sync
 
     def forward(self, input: Tensor) -> Tensor:
         """Normalise by batch statistics in training and where there are no running ones."""
         self._check(input)
-        mean, var = self.running_mean, self.running_var
-        if not self.training and mean is not None and var is not None:
-            return norm.given(input, mean, var, self.weight, self.bias, self.eps)
-        norm.check_channels(input, mean, var)
-        y, *batch = norm.by_batch(input, self.weight, self.bias, self.eps)
-        if self.training and mean is not None:
-            aside(norm.when_accepted, self._track, *batch)
-        return y
-
-    @told_as("statistics follow")
-    def _track(self, mean: Tensor | None, var: Tensor | None) -> None:
-        """Count this batch, and let the running statistics follow it."""
-        share = self.momentum
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked.copy_(self.num_batches_tracked.detach() + 1)
-            share = 1 / self.num_batches_tracked.item() if share is None else share
-        norm.follow(self.running_mean, mean, share or 0.0)
-        norm.follow(self.running_var, var, share or 0.0)
+        return norm.by_layer(self, input)
 
 
 class BatchNorm1d(BatchNorm, allowed=(2, 3)):
@@ -134,8 +129,7 @@ class BatchNorm3d(BatchNorm, allowed=(5,)):
 
 class SyncBatchNorm(BatchNorm, allowed=(2, 3, 4, 5)):
     """Batch normalisation of (n, c, ...): the same as BatchNorm1d, 2d and 3d, which use the
-    statistics of all replicas too. There is no layer whose result depends on the split, and so
-    no ``process_group``."""
+    statistics of all replicas too, unless they are told ``sync=False``."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
@@ -147,7 +141,10 @@ class SyncBatchNorm(BatchNorm, allowed=(2, 3, 4, 5)):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module as it is: nothing needs to be converted."""
+        """The module, all of whose batch normalisations now use statistics of all replicas."""
+        for each in module.modules():
+            if isinstance(each, BatchNorm):
+                each.sync = True
         return module
 
 
@@ -186,7 +183,7 @@ class LayerNorm(Scaled):
     """The last axes, of ``normalized_shape``, normalised together: ``functional.layer_norm``.
 
     >>> nn.LayerNorm(3)(dp.tensor([[1.0, 1.0, 1.0]]))
-    tensor([[0., 0., 0.]], grad_fn=<add>)
+    tensor([[0., 0., 0.]], grad_fn=<group_norm>)
     """
 
     shows = "{normalized_shape}, eps={eps}, elementwise_affine={elementwise_affine}, bias={bias}"

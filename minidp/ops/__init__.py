@@ -1,6 +1,8 @@
 """The ops, each one paragraph: the primitives of the engine."""
 
 from minidp.ops import (
+    activation,
+    adjoint,
     arithmetic,
     attention,
     collective,
@@ -11,9 +13,11 @@ from minidp.ops import (
     embedding,
     error_function,
     exponential,
+    gru,
     index,
     layout,
     linalg,
+    lstm,
     normalize,
     pool,
     recurrent,
@@ -23,7 +27,7 @@ from minidp.ops import (
     windows,
 )
 
-__all__ = ["arithmetic", "attention", "collective", "comparison", "conv", "dropout",
-           "elementwise", "embedding", "error_function", "exponential", "index", "layout",
-           "linalg", "normalize", "pool", "recurrent", "reduce", "softmax", "trigonometric",
-           "windows"]  # fmt: skip
+__all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv",
+           "dropout", "elementwise", "embedding", "error_function", "exponential", "gru", "index",
+           "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce", "softmax",
+           "trigonometric", "windows"]  # fmt: skip

@@ -1,18 +1,19 @@
-"""Attention: values averaged by how well their keys fit a query, and the layout that it needs."""
+"""Attention: values averaged by how well their keys fit a query."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
+
+import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.comparison import eq, full_like, where
-from minidp.ops.layout import concat, expand, reshape, triangle
+from minidp.ops.adjoint import each, given, recorded
+from minidp.ops.comparison import full_like, where
+from minidp.ops.layout import concat, triangle, unsqueeze_all
 from minidp.ops.linalg import flipped, matmul
-from minidp.ops.recurrent import each, given
 from minidp.ops.reduce import amax, sum
-from minidp.ops.softmax import softmax, wide
+from minidp.ops.softmax import softmax
 from minidp.types import Array, Shape
 
 
@@ -30,96 +31,84 @@ def thirds(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     return x[..., :n], x[..., n : 2 * n], x[..., 2 * n :]
 
 
+def _scores(xp: Any, q: Array, k: Array, mask: Any, scale: float, causal: bool) -> Array:
+    """scale q k^T + mask, -inf where a query may not look."""
+    scores = xp.matmul(q * xp.asarray(scale, q.dtype), xp.swapaxes(k, -1, -2))
+    scores = scores if mask is None else scores + mask
+    if causal:
+        seen = xp.tril(xp.ones(scores.shape[-2:], bool))
+        scores = xp.where(seen, scores, xp.asarray(-xp.inf, q.dtype))
+    return scores
+
+
 def attention_adjoint(
-    g: Any, y: Any, total: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool
+    g: Any, q: Any, k: Any, v: Any, y: Any, rest: Any, mask: Any, scale: float, causal: bool
 ) -> Any:
-    dy, dtotal = given(g, 0, y), given(g, 1, total)
-    return attention_input(dy, dtotal, q, k, v, y, total, mask, scale=scale, causal=causal)
+    """``attention_back``; composed of ops where it is to be differentiated."""
+    if set(g) == {0} and not recorded(g, q, k, v, y, rest):
+        return attention_back(g[0], q, k, v, y, rest, mask, scale=scale, causal=causal)
+    p = _weights(q, k, mask, scale, causal)
+    dy, to_rest = given(g, 0, y), given(g, 1, rest)
+    to_p = matmul(dy, flipped(v))
+    to_p = to_p - sum(to_p * p, dim=-1, keepdim=True)
+    ds = p * (to_p + unsqueeze_all(to_rest, (len(q.shape) - 1,), len(q.shape))) * scale
+    return matmul(ds, k), matmul(flipped(ds), q), matmul(flipped(p), dy)
 
 
-@op("... l e, ... s e, ... s d, ... l s -> ... l d, ... l", outputs="y total",
-    **each(attention_adjoint, "q k v"))  # fmt: skip
+def _weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
+    """softmax(scale q k^T + mask), 0 for a query that may look at nothing."""
+    scores = matmul(q * scale, flipped(k))
+    scores = scores if mask is None else scores + mask
+    if causal:
+        seen = triangle(full_like(scores, value=1.0), offset=0, upper=False) > 0
+        scores = where(seen, scores, -np.inf)
+    blind = amax(scores, dim=-1, keepdim=True) == -np.inf
+    return where(blind, 0.0, softmax(where(blind, 0.0, scores), dim=-1))
+
+
+def _check_attention(q: Shape, k: Shape, v: Shape, mask: Any, **constants: Any) -> None:
+    whole, fits = (*q[:-1], k[-2]), q[:-2] == k[:-2] == v[:-2]
+    if mask is not None:
+        pairs = zip(mask[::-1], whole[::-1], strict=False)
+        fits &= len(mask) <= len(whole) and all(a in (1, b) for a, b in pairs)
+    if not fits:
+        raise ShapeError(f"attention(q {q}, k {k}, v {v}, mask {mask}): expected q, k and v of "
+                         f"one batch, and a mask that broadcasts to {whole}")  # fmt: skip
+
+
+@op("f:... l e, f:... s e, f:... s v, f:... p r -> ... l v, ... l",
+    outputs="y rest", check=_check_attention, **each(attention_adjoint, "q k v"))  # fmt: skip
 def attention(xp: Any, q: Array, k: Array, v: Array, mask: Array = None, *, scale: float,
               causal: bool) -> Any:  # fmt: skip
-    """softmax(scale q k^T + mask) v, and the log of the sum of e^score of each query.
+    """softmax(scale q k^T + mask) v, and the logarithm of the softmax's denominator for each q.
 
-    ``causal``: query i sees keys 0 .. i. A query that sees nothing gives 0. The mask, which is
-    added, gets no gradient. Source: Vaswani et al. 2017, arXiv 1706.03762.
+    ``causal``: query i looks at keys 0 .. i. A query that may look at nothing (all is -inf) gives
+    0, and infinity as its logarithm. The mask gets no gradient.
+    Source: Vaswani et al. 2017, arXiv 1706.03762.
     """
-    p, total = _weights(xp, q, k, mask, scale, causal)
-    found = xp.matmul(p, wide(v)), total
-    return tuple(x.astype(q.dtype, copy=False) for x in found)
-
-
-def _weights(xp: Any, q: Array, k: Array, mask: Any, scale: float, causal: bool) -> Any:
-    s = xp.matmul(wide(q) * scale, xp.swapaxes(wide(k), -1, -2))
-    s = s if mask is None else s + mask
-    s = xp.where(xp.tril(xp.ones(s.shape[-2:], bool)), s, -xp.inf) if causal else s
-    top = s.max(axis=-1, keepdims=True, initial=-xp.inf)
-    top = xp.where(xp.isfinite(top), top, xp.zeros((), top.dtype))
-    e = xp.exp(s - top)
+    scores = _scores(xp, q, k, mask, scale, causal)
+    top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    e = xp.exp(scores - xp.where(xp.isinf(top), xp.zeros((), q.dtype), top))
     total = e.sum(axis=-1, keepdims=True)
-    p = e / xp.where(total == 0, xp.ones((), total.dtype), total)
-    return p.astype(wide(q).dtype, copy=False), (xp.log(total) + top)[..., 0]
+    blind = total == 0
+    y = xp.matmul(e / xp.where(blind, xp.ones((), q.dtype), total), v)
+    rest = xp.where(blind, -top, top + xp.log(xp.where(blind, xp.ones((), q.dtype), total)))
+    return y, rest[..., 0]
 
 
-def attention_bend(
-    g: Any, dy: Any, dtotal: Any, q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool
-) -> Any:
-    """The product rule for attention_input, with a, b, c the cotangents of dq, dk, dv:
-
-    e = scale (a k^T + q b^T), f = dy c^T, w = p (e - u) with u = sum of p e along a row, and
-    h = e (dp - d) - u dp + f is the cotangent of p, z = p (h - sum p h) that of the scores.
-    """
-    p = _recorded_weights(q, k, mask, scale, causal)
-    a, b, c = given(g, 0, q), given(g, 1, k), given(g, 2, v)
-    dp = matmul(dy, flipped(v))
-    gap = dp - _along(p * dp) + _column(dtotal)  # dp - d
-    ds = p * gap
-    e = (matmul(a, flipped(k)) + matmul(q, flipped(b))) * scale
-    u = _along(p * e)
-    h = e * gap - u * dp + matmul(dy, flipped(c))
-    w, z = p * (e - u), p * (h - _along(p * h))
-    of_q = (matmul(z, k) + matmul(ds, b)) * scale
-    of_k = (matmul(flipped(z), q) + matmul(flipped(ds), a)) * scale
-    return matmul(w, v) + matmul(p, c), reshape(u, shape=dtotal.shape), of_q, of_k, \
-        matmul(flipped(w), dy)  # fmt: skip
-
-
-def _along(x: Any) -> Any:
-    return sum(x, dim=len(x.shape) - 1, keepdim=True)
-
-
-def _column(x: Any) -> Any:
-    return reshape(x, shape=(*x.shape, 1))
-
-
-def _recorded_weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
-    """The weights made of ops, so that they have derivatives of their own."""
-    s = matmul(q * scale, flipped(k))
-    s = s if mask is None else s + mask
-    if causal:
-        s = where(eq(triangle(full_like(s, value=1.0), offset=0, upper=False), 1.0), s, -math.inf)
-    blind = eq(amax(s, dim=len(s.shape) - 1, keepdim=True), -math.inf)
-    blind = expand(blind, shape=s.shape)
-    return where(blind, 0.0, softmax(where(blind, 0.0, s), dim=len(s.shape) - 1))
-
-
-@op("... l d, ... l, ... l e, ... s e, ... s d, ... l d, ... l, ... l s"
-    " -> ... l e, ... s e, ... s d",
-    outputs="dq dk dv", **each(attention_bend, "dy dtotal q k v"))  # fmt: skip
-def attention_input(
-    xp: Any, dy: Array, dtotal: Array, q: Array, k: Array, v: Array, y: Array, total: Array,
-    mask: Array = None, *, scale: float, causal: bool,
+@op("f:... l v, f:... l e, f:... s e, f:... s v, f:... l v, f:... l, f:... p r "
+    "-> ... l e, ... s e, ... s v", outputs="dq dk dv")  # fmt: skip
+def attention_back(
+    xp: Any, dy: Array, q: Array, k: Array, v: Array, y: Array, rest: Array, mask: Array = None,
+    *, scale: float, causal: bool,
 ) -> Any:  # fmt: skip
-    """The cotangents of attention's q, k and v: with p the weights, dp = dy v^T and
-    ds = p (dp - sum of p dp + dtotal), scale ds k, scale ds^T q and p^T dy.
+    """The cotangents of attention's q, k and v, from that of y and from what it found.
 
-    ``y`` and ``total`` are what attention gave for them: kernels need not compute it again.
+    With p the softmax: dv = p^T dy, and ds = p (dy v^T - sum dy y), dq = scale ds k,
+    dk = scale ds^T q.
     """
-    p, _ = _weights(xp, q, k, mask, scale, causal)
-    dp = xp.matmul(wide(dy), xp.swapaxes(wide(v), -1, -2))
-    ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True) + dtotal[..., None])
-    found = xp.matmul(ds * scale, wide(k)), xp.matmul(xp.swapaxes(ds * scale, -1, -2), wide(q)), \
-        xp.matmul(xp.swapaxes(p, -1, -2), wide(dy))  # fmt: skip
-    return tuple(x.astype(q.dtype, copy=False) for x in found)
+    p = xp.exp(_scores(xp, q, k, mask, scale, causal) - rest[..., None])
+    level = (dy * y).sum(axis=-1, keepdims=True)
+    ds = p * (xp.matmul(dy, xp.swapaxes(v, -1, -2)) - level) * xp.asarray(scale, q.dtype)
+    turned = xp.swapaxes(ds, -1, -2)
+    return xp.matmul(ds, k), xp.matmul(turned, q), xp.matmul(xp.swapaxes(p, -1, -2), dy)

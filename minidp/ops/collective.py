@@ -48,6 +48,13 @@ def entry(g: Any, i: int, shape: Shape) -> Any:
     return expand(one, shape=shape)
 
 
+@op("..., ... -> ...", x=lambda g, factor: g * factor)
+def completed(xp: Any, x: Array, rest: Array, factor: float) -> Array:
+    """x + rest, where ``rest`` is what others contribute; the cotangent is multiplied by
+    ``factor``."""
+    return x + rest
+
+
 @op("two -> ",
     x=lambda g, x, y: concat(reshape(g / x[1], shape=(1,)), reshape(-g * y / x[1], shape=(1,)),
                              dim=0))  # fmt: skip
@@ -66,17 +73,19 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     if mode.denominator is not None:
         share: Tensor = values.sum() / mode.denominator(weight)
         return share
-    both: Tensor = sum_each(values, weight)
-    if mode.replica is not None and not mode.replica.alone:
-        both = all_reduce(both, name="weighted mean")
-    result: Tensor = quotient(both)
+    if mode.replica is None:
+        mean: Tensor = values.sum() / (weight.sum() if isinstance(weight, Tensor) else weight)
+        return mean
+    result: Tensor = quotient(_everywhere(sum_each(values, weight), "weighted mean"))
     return result
 
 
 def global_sum(values: Tensor) -> Tensor:
     """The sum of ``values`` over the rows of all replicas."""
     total: Tensor = values.sum()
-    if mode.replica is None or mode.replica.alone:
-        return total
-    result: Tensor = all_reduce(total, name="sum")
-    return result
+    return _everywhere(total, "sum")
+
+
+def _everywhere(here: Tensor, name: str) -> Tensor:
+    """``here`` added over all replicas, and over the parts of a step that is run in parts."""
+    return here if mode.replica is None else mode.replica.everywhere(here, name)

@@ -94,9 +94,9 @@ def triangle(xp: Any, x: Array, offset: int, upper: bool) -> Array:
 
 
 @op("... -> ...", x=lambda g: copy(g))
-def copy(xp: Any, x: Array) -> Array:
-    """The same values in fresh, C-ordered memory."""
-    return xp.array(x, order="C", copy=True)
+def copy(xp: Any, x: Array, order: str = "C") -> Array:
+    """The same values in fresh memory, C-ordered or, with "K", in the order they had."""
+    return xp.array(x, order=order, copy=True)
 
 
 @op("... -> ...", x=lambda g, source: to_device(g, device=source, source=None))

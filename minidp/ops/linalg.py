@@ -30,7 +30,7 @@ def flipped(x: Any) -> Any:
     a=lambda g, b: matmul(g, flipped(b)), b=lambda g, a: matmul(flipped(a), g))  # fmt: skip
 def matmul(xp: Any, a: Array, b: Array) -> Array:
     """Matrix product over the last two axes, the others broadcast: y_ij = sum_k a_ik b_kj."""
-    return xp.matmul(a, b)
+    return a * b if a.shape[-1] == 1 and a.dtype.kind == "f" else xp.matmul(a, b)
 
 
 @op("n c, k c, k -> n k",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from minidp.errors import ShapeError
 from minidp.op import op
+from minidp.ops.adjoint import each, given, recorded
 from minidp.ops.elementwise import rsqrt
-from minidp.ops.layout import reshape
+from minidp.ops.layout import reshape, unsqueeze_all
 from minidp.ops.reduce import sum
-from minidp.types import Array
+from minidp.types import Array, Shape
 
 
 def channels(v: Any, like: Any) -> Any:
@@ -47,57 +49,133 @@ def batch_norm(xp: Any, x: Array, mean: Array, var: Array, weight: Array = None,
     return y if bias is None else y + bias.reshape(shape)
 
 
-def _mean(values: Any, dim: tuple[int, ...]) -> Any:
-    return sum(values, dim=dim, keepdim=True) * (1 / _count(values.shape, dim))
+@op("f:n c ..., f:n c ..., f:c, f:c, f:c -> n c ..., c, c", outputs="dx dweight dbias")
+def batch_norm_own_back(
+    xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None, eps: float = 1e-5
+) -> Any:
+    """The cotangents of batch_norm_own's x, weight and bias.
+
+    With r = 1 / sqrt(var + eps) and v = (x - mean) r: dx = weight r (dy - mean(dy) -
+    v mean(dy v)); those of weight and bias are the sums of dy v and dy.
+    """
+    shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
+    count, r = max(1, x.size // max(1, x.shape[1])), 1 / xp.sqrt(var + xp.asarray(eps, x.dtype))
+    v = (x - mean.reshape(shape)) * r.reshape(shape)
+    dweight, dbias = (dy * v).sum(axis=axes), dy.sum(axis=axes)
+    dx = dy - (v * dweight.reshape(shape) + dbias.reshape(shape)) / count
+    return dx * (r if weight is None else r * weight).reshape(shape), dweight, dbias
 
 
-def _count(shape: tuple[int, ...], dim: tuple[int, ...]) -> int:
-    return max(1, math.prod(shape[axis] for axis in dim))
+def _own_adjoint(g: Any, x: Any, mean: Any, var: Any, weight: Any, eps: float) -> Any:
+    """``batch_norm_own_back``; composed of ops where it is to be differentiated."""
+    if set(g) == {0} and not recorded(g, x, mean, var, weight):
+        return batch_norm_own_back(g[0], x, mean, var, weight, eps=eps)
+    count = max(1, math.prod(x.shape) // max(1, x.shape[1]))
+    r, d, dy = rsqrt(var + eps), x - channels(mean, x), given(g, 0, x)
+    dweight, dbias = per_channel(dy * d) * r, per_channel(dy)
+    scale = r if weight is None else r * weight
+    dx = channels(scale, x) * (dy - (channels(dweight * r, x) * d + channels(dbias, x)) / count)
+    if 1 in g:
+        dx = dx + channels(g[1] / count, x)
+    if 2 in g:
+        dx = dx + d * channels(g[2] * (2 / count), x)
+    return dx, dweight, dbias
 
 
-@op("f:... -> ...", x=lambda g, x, dim, eps, center: standardize_input(
-    g, x, dim=dim, eps=eps, center=center))  # fmt: skip
-def standardize(xp: Any, x: Array, dim: tuple[int, ...], eps: float, center: bool = True) -> Array:
-    """(x - mean) / sqrt(var + eps), both over ``dim``; not ``center``: x / sqrt(mean(x^2) + eps).
+@op("f:n c ..., f:c, f:c -> n c ..., c, c", outputs="y mean var",
+    **each(_own_adjoint, "x weight bias"))  # fmt: skip
+def batch_norm_own(
+    xp: Any, x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5
+) -> Any:
+    """``batch_norm`` by the mean and the variance (of all: divided by their number) of x itself.
 
     In two passes, the mean first, so that the variance of large numbers loses no digits.
     """
-    return _standard(xp, x, dim, eps, center)[0]
+    shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
+    count = max(1, x.size // max(1, x.shape[1]))
+    mean = x.sum(axis=axes) / count
+    var = ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / count
+    return batch_norm.body(xp, x, mean, var, weight, bias, eps), mean, var
 
 
-def _standard(xp: Any, x: Array, dim: tuple[int, ...], eps: float, center: bool) -> Any:
-    count = _count(x.shape, dim)
-    y = x - x.sum(axis=dim, keepdims=True) / count if center else x.copy()
-    r = 1 / xp.sqrt((y * y).sum(axis=dim, keepdims=True) / count + eps)
-    y *= r
-    return y, r
+def _grouped(x: Any, groups: int) -> Any:
+    """x (n, c, ...) as (n, groups, values of a group)."""
+    return reshape(x, shape=(x.shape[0], groups, size_of_group(x.shape, groups)))
 
 
-def _bend(g: Any, dy: Any, x: Any, dim: tuple[int, ...], eps: float, center: bool) -> Any:
-    """The derivative in x of sum g standardize_input(dy, x): with y and r as there, and D(v) for
-    standardize_input(v, x), -r^2 y mean(g D(dy) / r) - r mean(g y) D(dy) - r mean(dy y) D(g)."""
-    d = x - _mean(x, dim) if center else x
-    r = rsqrt(_mean(d * d, dim) + eps)
-    y = d * r
-    first, second = (standardize_input(v, x, dim=dim, eps=eps, center=center) for v in (dy, g))
-    turned = _mean(g * y, dim) * first + _mean(dy * y, dim) * second
-    return -r * (y * _mean(g * first, dim) + turned)
+def size_of_group(shape: Shape, groups: int) -> int:
+    """How many values are normalised together."""
+    return math.prod(shape[1:]) // max(1, groups)
 
 
-@op("f:..., f:... -> ...",
-    dy=lambda g, x, dim, eps, center: standardize_input(g, x, dim=dim, eps=eps, center=center),
-    x=_bend)  # fmt: skip
-def standardize_input(xp: Any, dy: Array, x: Array, dim: tuple[int, ...], eps: float,
-                      center: bool = True) -> Array:  # fmt: skip
-    """The cotangent of standardize's x: r (dy - mean(dy) - y mean(dy y)), r = 1 / sqrt(var + eps).
+def _check_back(dy: Shape, x: Shape, mean: Shape, *others: Any, **constants: Any) -> None:
+    if mean[1] < 1 or x[1] % mean[1]:
+        raise ShapeError(f"group_norm_back(x {x}, mean {mean}): expected one mean for each of the "
+                         "groups of channels, which are equal")  # fmt: skip
 
-    Not ``center``: without mean(dy).
+
+@op("f:n c ..., f:n c ..., f:n m, f:n m, f:c -> n c ..., c, c", outputs="dx dweight dbias",
+    check=_check_back)  # fmt: skip
+def group_norm_back(
+    xp: Any, dy: Array, x: Array, mean: Array, r: Array, weight: Array = None,
+    center: bool = True,
+) -> Any:  # fmt: skip
+    """The cotangents of group_norm's x, weight and bias, from that of y and what it found.
+
+    With v = (x - mean) r and h = dy weight: dx = r (h - mean(h) - v mean(h v)), without mean(h)
+    if not ``center``; those of weight and bias are the sums of dy v and dy.
     """
-    y, r = _standard(xp, x, dim, eps, center)
-    count = _count(x.shape, dim)
-    y *= (dy * y).sum(axis=dim, keepdims=True) / -count
-    y += dy
-    if center:
-        y -= dy.sum(axis=dim, keepdims=True) / count
-    y *= r
-    return y
+    shape, n, groups = (1, -1, *(1,) * (x.ndim - 2)), len(x), mean.shape[1]
+    count, axes = size_of_group(x.shape, groups), (0, *range(2, x.ndim))
+    v = (x.reshape(n, groups, count) - mean[..., None]) * r[..., None]
+    h = (dy if weight is None else dy * weight.reshape(shape)).reshape(v.shape)
+    along = (h * v).sum(axis=2, keepdims=True) / max(1, count)
+    level = h.sum(axis=2, keepdims=True) / max(1, count) if center else 0
+    dx = (h - level - v * along) * r[..., None]
+    return dx.reshape(x.shape), (dy * v.reshape(x.shape)).sum(axis=axes), dy.sum(axis=axes)
+
+
+def _adjoint(g: Any, x: Any, mean: Any, r: Any, weight: Any, center: bool) -> Any:
+    """``group_norm_back``; composed of ops where it is to be differentiated."""
+    if set(g) == {0} and not recorded(g, x, mean, r, weight):
+        return group_norm_back(g[0], x, mean, r, weight, center=center)
+    groups, count = mean.shape[1], max(1, size_of_group(x.shape, mean.shape[1]))
+    r, mean = unsqueeze_all(r, (2,), 3), unsqueeze_all(mean, (2,), 3)
+    v = (_grouped(x, groups) - mean) * r
+    dy = given(g, 0, x)
+    h = _grouped(dy if weight is None else dy * channels(weight, dy), groups)
+    dx = h - v * (sum(h * v, dim=2, keepdim=True) * (1 / count))
+    dx = (dx - sum(h, dim=2, keepdim=True) * (1 / count) if center else dx) * r
+    if 1 in g and center:
+        dx = dx + unsqueeze_all(g[1], (2,), 3) * (1 / count)
+    if 2 in g:
+        dx = dx - v * (r * r * unsqueeze_all(g[2], (2,), 3)) * (1 / count)
+    dweight = per_channel(dy * reshape(v, shape=x.shape))
+    return reshape(dx, shape=x.shape), dweight, per_channel(dy)
+
+
+def _check_groups(x: Shape, *vectors: Any, groups: int, **constants: Any) -> None:
+    if groups < 1 or x[1] % groups:
+        raise ShapeError(f"group_norm(x {x}, groups={groups}): expected (n, c, ...) with c "
+                         "divisible by the number of groups")  # fmt: skip
+
+
+@op("f:n c ..., f:c, f:c -> n c ..., n m, n m", outputs="y mean r", check=_check_groups,
+    **each(_adjoint, "x weight bias"))  # fmt: skip
+def group_norm(
+    xp: Any, x: Array, weight: Array = None, bias: Array = None, groups: int = 1,
+    eps: float = 1e-5, center: bool = True,
+) -> Any:  # fmt: skip
+    """y = (x - mean) r weight + bias, with the mean of each row's group of channels (axis 1) and
+    r = 1 / sqrt(mean((x - mean)^2) + eps); not ``center``: 0 for the mean. All three.
+
+    In two passes, the mean first, so that the variance of large numbers loses no digits.
+    """
+    n, count = len(x), size_of_group(x.shape, groups)
+    rows, shape = x.reshape(n, groups, count), (1, -1, *(1,) * (x.ndim - 2))
+    mean = rows.sum(axis=2) / max(1, count) if center else xp.zeros((n, groups), x.dtype)
+    d = rows - mean[..., None]
+    r = 1 / xp.sqrt((d * d).sum(axis=2) / max(1, count) + eps)
+    y = (d * r[..., None]).reshape(x.shape)
+    y = y if weight is None else y * weight.reshape(shape)
+    return y if bias is None else y + bias.reshape(shape), mean, r

@@ -133,6 +133,32 @@ def argsort(xp: Any, x: Array, dim: int, descending: bool = False) -> Array:
     return x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(x, dim), axis=dim, kind="stable"), dim)
 
 
+@op("... -> i:...")
+def ranked(xp: Any, x: Array, dim: int, start: int, stop: int, descending: bool = False) -> Array:
+    """The places of ranks ``start`` to ``stop`` in the order of ``argsort``."""
+    order = argsort.body(xp, x, dim, descending)
+    return order[(slice(None),) * dim + (slice(start, stop),)]
+
+
+@op("... -> i:...")
+def running_place(xp: Any, x: Array, dim: int, largest: bool = True) -> Array:
+    """Where the largest (or smallest) value so far is along ``dim``: the last of equals, or NaN.
+
+    In rounds: places are compared with those 1, 2, 4 ... before (Hillis and Steele 1986).
+    """
+    shape = (-1, *(1,) * (x.ndim - dim - 1))
+    places = xp.zeros(x.shape, np.int64) + xp.arange(x.shape[dim]).reshape(shape)
+    step, front = 1, (slice(None),) * dim
+    while step < x.shape[dim]:
+        later, before = places[(*front, slice(step, None))], places[(*front, slice(None, -step))]
+        a, b = (xp.take_along_axis(x, each, axis=dim) for each in (later, before))
+        better = ((a >= b) if largest else (a <= b)) | (a != a)
+        kept = places[(*front, slice(None, step))]
+        places = xp.concatenate([kept, xp.where(better, later, before)], axis=dim)
+        step *= 2
+    return places
+
+
 @op("... -> ..., i:..., i:...", outputs="values inverse counts")
 def unique(xp: Any, x: Array, dim: int | None = None) -> tuple[Array, Array, Array]:
     """The different values (or slices along ``dim``) in order, where each element is among them,

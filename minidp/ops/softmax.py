@@ -17,7 +17,7 @@ LEAST = 9.999999960041972e-13
 
 
 @op("f:... -> ...", check=lambda x, dim: axis_of("softmax", dim, len(x)),
-    x=lambda g, y, dim: y * (g - sum(g * y, dim=dim, keepdim=True)))  # fmt: skip
+    x=lambda g, y, dim: softmax_input(g, y, dim=dim))  # fmt: skip
 def softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = e^x / sum e^x along ``dim``, shifted by the maximum so that nothing overflows.
 
@@ -30,8 +30,18 @@ def softmax(xp: Any, x: Array, dim: int) -> Array:
     return (e / e.sum(axis=dim, keepdims=True)).astype(x.dtype, copy=False)
 
 
+@op("f:..., f:... -> ...",
+    dy=lambda g, y, dim: softmax_input(g, y, dim=dim),
+    y=lambda g, dy, y, dim: g * dy - g * sum(dy * y, dim=dim, keepdim=True)
+    - dy * sum(g * y, dim=dim, keepdim=True))  # fmt: skip
+def softmax_input(xp: Any, dy: Array, y: Array, dim: int) -> Array:
+    """The cotangent of softmax's x: y (dy - sum dy y)."""
+    g, p = wide(dy), wide(y)
+    return (p * (g - (g * p).sum(axis=dim, keepdims=True))).astype(y.dtype, copy=False)
+
+
 @op("f:... -> ...", check=lambda x, dim: axis_of("log_softmax", dim, len(x)),
-    x=lambda g, y, dim: g - exp(y) * sum(g, dim=dim, keepdim=True))  # fmt: skip
+    x=lambda g, y, dim: log_softmax_input(g, y, dim=dim))  # fmt: skip
 def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = x - log sum e^x along ``dim``."""
     if x.size == 0:
@@ -39,6 +49,16 @@ def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     shifted = wide(x) - x.max(axis=dim, keepdims=True)
     y = shifted - xp.log(xp.exp(shifted).sum(axis=dim, keepdims=True))
     return y.astype(x.dtype, copy=False)
+
+
+@op("f:..., f:... -> ...",
+    dy=lambda g, y, dim: g - sum(g * exp(y), dim=dim, keepdim=True),
+    y=lambda g, dy, y, dim: -g * exp(y) * sum(dy, dim=dim, keepdim=True))  # fmt: skip
+def log_softmax_input(xp: Any, dy: Array, y: Array, dim: int) -> Array:
+    """The cotangent of log_softmax's x: dy - e^y sum dy."""
+    g = wide(dy)
+    dx = g - xp.exp(wide(y)) * g.sum(axis=dim, keepdims=True)
+    return dx.astype(y.dtype, copy=False)
 
 
 def wide(x: Array) -> Array:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minidp.types import Array, DType, Shape
+
+if TYPE_CHECKING:
+    from minidp.parallel.exchange import Exchange
 
 
 class Tag(NamedTuple):
@@ -36,6 +39,8 @@ class Sum(Work):
 
     numbers: Array
     """The sums of the numbers that rode along; there after ``slice`` or ``wait``."""
+    sharers: Sequence[int]
+    """The ranks whose results are one memory."""
 
     @abstractmethod
     def slice(self) -> Array:
@@ -51,6 +56,7 @@ class Communicator(ABC):
 
     rank: int
     size: int
+    exchange: Exchange
     step: int = 0
 
     @abstractmethod

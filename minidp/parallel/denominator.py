@@ -6,13 +6,19 @@ all rows. Other losses exchange what they need; see ``minidp.ops.collective``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from minidp.mode import switched
 from minidp.nn.loss import Loss
+from minidp.ops.collective import completed
+from minidp.parallel.evaluation import host
 from minidp.parallel.split import Share
 from minidp.tensor import Tensor
+from minidp.types import Array
 
 
 def is_known(loss: Any) -> bool:
@@ -42,3 +48,43 @@ def told(loss: Any, denominator: Any) -> AbstractContextManager[None]:
     if not is_known(loss):
         return nullcontext()
     return switched(denominator=lambda weight: weight if denominator is None else denominator)
+
+
+class Sums:
+    """The sums that the means of a step consist of, over all its parts and replicas.
+
+    A mean over rows that are run in parts cannot be known in the first of them. So every part runs
+    forward once to ``note`` its own sums, and again for its gradient, when they are ``complete``:
+    the sum of everything, whose derivative belongs to the part's own rows.
+    """
+
+    def __init__(self) -> None:
+        self.noted: list[list[Array]] = []
+        """By part, and in the order in which they were met."""
+        self._totals: list[Array] = []
+        self._part, self._place, self._complete = -1, 0, False
+
+    def begin_part(self, part: int) -> None:
+        self._part, self._place = part, 0
+        if not self._complete:
+            self.noted.append([])
+
+    def complete(self, add: Callable[[Array], Array]) -> None:
+        """All parts have run: ``add`` gives the sum of an array over replicas."""
+        kept, self._complete = [each for each in self.noted if each], True
+        if not kept:
+            return
+        flat = sum(np.concatenate([np.ravel(host(s)) for s in each]) for each in kept)
+        cuts = np.cumsum([s.size for s in kept[0]])[:-1]
+        self._totals = np.split(add(flat), cuts)
+
+    def of(self, own: Tensor, fraction: float) -> Tensor:
+        """The whole sum that ``own`` belongs to; ``fraction`` is what backward starts from."""
+        if not self._complete:
+            self.noted[self._part].append(own.array)
+            return own
+        place, self._place = self._place, self._place + 1
+        total = self._totals[place].reshape(own.shape).astype(own.dtype)
+        rest = Tensor(total).to(own.device) - own.detach()
+        result: Tensor = completed(own, rest, factor=1 / fraction)
+        return result

@@ -15,19 +15,22 @@ from minidp.errors import GraphError
 from minidp.mode import aside, switched, told_as
 from minidp.ops.collective import broadcast, unpack
 from minidp.parallel.bucket import Bucket
-from minidp.parallel.communicator import Sum
 from minidp.parallel.memory import Memory, moved
 from minidp.tensor import Tensor
 from minidp.types import Array
+
+
+def _nothing() -> None:
+    pass
 
 
 class BucketEnd:
     """One replica's end of a bucket: the copy of the values it reads, its part of the gradient.
 
     ``memory`` is the copy that this replica updates, together with the ``peers`` that share it.
-    Of the running step: ``gradient``, once backward has come by; ``reached`` has a 1 for each
-    parameter that it came by (added over replicas it tells which were used anywhere); ``work`` is
-    the reduction, once it has started.
+    Of the running step: ``gradient``, once backward has come by, of which ``whole`` says whether
+    nothing is to be added any more; ``reached`` has a 1 for each parameter that backward came by
+    (added over replicas it tells which were used anywhere).
     """
 
     def __init__(
@@ -41,19 +44,27 @@ class BucketEnd:
             self.values = get_backend(device.type).put(memory.data, device.index)
         self._views = bucket.views(self.values)
         self._spare: Array | None = None
-        self.begin(_nothing)
+        self.begin()
 
     def __str__(self) -> str:
         return f"bucket {self.bucket.index}"
 
-    def begin(self, ready: Callable[[], None]) -> None:
+    def begin(self, ready: Callable[[], None] = _nothing) -> None:
         """A step begins; ``ready`` is to be called when the gradient is whole. What the step before
         made is forgotten: the nodes of its tensors lead back here, and no cycle is left."""
         self._ready = ready
-        self._tensors: tuple[Tensor, ...] = ()
         self.gradient: Array | None = None
         self.reached = [0.0] * len(self.bucket.parameters)
-        self.work: Sum | None = None
+        self.begin_part(last=True)
+
+    def begin_part(self, last: bool) -> None:
+        """A part of the step begins, which has a graph of its own; ``last``: none follows it."""
+        self._tensors: tuple[Tensor, ...] = ()
+        self._last, self._packed = last, False
+
+    @property
+    def whole(self) -> bool:
+        return self._last and self._packed
 
     def tensors(self) -> tuple[Tensor, ...]:
         """This replica's tensors of the parameters, made on first use in the step."""
@@ -75,7 +86,7 @@ class BucketEnd:
 
     def pack(self, cotangents: dict[int, Any]) -> Array:
         """Lay the parameters' cotangents end to end; zeros where backward did not come by."""
-        if self.gradient is not None:
+        if self._packed:
             raise GraphError(
                 "a second backward() in one step of a replica: add the losses and call backward() "
                 "once, so that each bucket is reduced once"
@@ -84,15 +95,15 @@ class BucketEnd:
 
     @told_as("pack")
     def _pack(self, places: Sequence[int], *cotangents: Any) -> Array:
-        gradient = self._room()
+        first, self._packed = self.gradient is None, True
+        self.gradient = self._room()
         given = dict(zip(places, cotangents, strict=True))
         found = [given.get(i) for i in range(len(self.bucket.parameters))]
         arrays = [g.array if isinstance(g, Tensor) else g for g in found]
-        self._lay(gradient, arrays)
-        for i, g in enumerate(arrays):
-            self.reached[i] = 0.0 if g is None else 1.0
-        self.gradient = gradient
-        return gradient
+        self._lay(self.gradient, arrays) if first else self._add(self.gradient, arrays)
+        for i in places:
+            self.reached[i] = 1.0
+        return self.gradient
 
     def _lay(self, gradient: Array, arrays: Sequence[Array | None]) -> None:
         """Copy the arrays (None: zeros) to their places: in few launches, if there is a kernel."""
@@ -102,6 +113,12 @@ class BucketEnd:
         if done is NotImplemented:
             for view, g in zip(self.bucket.views(gradient), arrays, strict=True):
                 view[...] = 0 if g is None else g
+
+    def _add(self, gradient: Array, arrays: Sequence[Array | None]) -> None:
+        """Add the arrays of a later part of the step (None: nothing) in their places."""
+        for view, g in zip(self.bucket.views(gradient), arrays, strict=True):
+            if g is not None:
+                view[...] = view + g
 
     def _room(self) -> Array:
         if self._spare is None:
@@ -115,16 +132,13 @@ class BucketEnd:
 
     @told_as("all-reduce starts")
     def _start(self) -> None:
-        self._ready()
+        if self._last:
+            self._ready()
 
     def release(self, reduced: Array) -> None:
         """Leave the memory to ``Parameter.grad`` if the sum was made there."""
         if reduced is self._spare:
             self._spare = None
-
-
-def _nothing() -> None:
-    pass
 
 
 def make_ends(

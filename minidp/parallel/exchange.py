@@ -17,6 +17,7 @@ from typing import Any
 
 from minidp.errors import ReplicaError
 from minidp.parallel.communicator import Tag
+from minidp.parallel.events import Recording
 
 
 class Stopped(BaseException):
@@ -52,6 +53,11 @@ class Exchange:
         self.rounds: dict[Hashable, Round] = {}
         self.threads: dict[int, threading.Thread] = {}
         self.waiting: dict[int, tuple[Callable[[], bool], object, Callable[[], list[int]]]] = {}
+        self.recording: Recording | None = None
+        self.waited = [0.0] * size
+        """Seconds that each rank has waited for others."""
+        self.reducing = [0.0] * size
+        """Seconds that each rank has added gradients."""
         self.gone: set[int] = set()
         self.steps: dict[int, int] = {}
         self.ended = [threading.Event() for _ in range(size)]
@@ -111,6 +117,7 @@ class Exchange:
         with self.condition:
             if until():
                 return
+        began = time.perf_counter_ns()
         self.end_turn(rank)
         try:
             with self.condition:
@@ -120,6 +127,8 @@ class Exchange:
             with self.condition:
                 self.waiting.pop(rank, None)
         self.take_turn(rank)
+        self.waited[rank] += (time.perf_counter_ns() - began) / 1e9
+        self.moment(rank, "wait", what.name if isinstance(what, Tag) else str(what), 0, began)
 
     def _wait(
         self, rank: int, until: Callable[[], bool], what: object, missing: Callable[[], list[int]]
@@ -160,6 +169,14 @@ class Exchange:
             stacks.append(f"replica {each} is at:\n{stack}")
         names = f"replica(s) {', '.join(map(str, missing))} to reach " if missing else ""
         return f"replica {rank} has waited {waited:.1f} s for {names}{what}\n" + "".join(stacks)
+
+    def moment(
+        self, rank: int, kind: str, name: str, size: int = 0, began: int | None = None
+    ) -> None:
+        """Note, where a timeline is recorded, what ``rank`` has done since ``began``, or now."""
+        if self.recording is not None:
+            began = time.perf_counter_ns() if began is None else began
+            self.recording.note(rank, self.steps.get(rank, 0), kind, name, began, size)
 
     def fail(self, error: BaseException, where: str = "") -> None:
         """Record the first failure, with a note of where it happened, and wake everyone."""

@@ -2,26 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from time import perf_counter_ns
 from typing import Any
 
 from minidp.parallel.exchange import Exchange
+from minidp.parallel.faults import meet
 
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
 
 
+Fed = tuple[Any, Callable[[], None]]
+"""A batch, and what is to be called when it is used."""
+
+
+def with_positions(batches: Iterable[Any]) -> Iterator[Fed]:
+    """The batches of a loader, which stays where it is until it is told that one is used; those of
+    anything else that can be iterated over."""
+    loader: Any = batches
+    if hasattr(loader, "read") and hasattr(loader, "commit"):
+        for batch, position in loader.read():
+            yield batch, partial(loader.commit, position)
+    else:
+        for batch in batches:
+            yield batch, nothing
+
+
+def nothing() -> None:
+    """There is nobody to tell."""
+
+
 class Feed:
     """Hands every replica the same batches, without a hand-off to the caller's thread."""
 
-    def __init__(self, batches: Iterable[Any], size: int) -> None:
-        self.batches, self.size = iter(batches), size
-        self._items: dict[int, tuple[Any, int]] = {}
+    def __init__(self, batches: Iterable[Any], size: int, step: int = 0) -> None:
+        """``step`` is the number of the last step that was made."""
+        self.batches, self.size, self.step = with_positions(batches), size, step
+        self.loaded = 0.0
+        """Seconds that replicas have waited for the loader."""
+        self._items: dict[int, tuple[Fed, int]] = {}
         self._fetched, self._ended = 0, False
         self._fetching: list[int] = []  # the rank that is asking the loader
 
-    def each(self, rank: int, exchange: Exchange) -> Iterator[Any]:
-        """The batches in order, for one replica; raises what the loader raises."""
+    def each(self, rank: int, exchange: Exchange) -> Iterator[Fed]:
+        """The batches in order, for one replica, each with what tells the loader that it is used;
+        raises what the loader raises."""
         index = 0
         while True:
             item = self._get(index, rank, exchange)
@@ -30,7 +57,7 @@ class Feed:
             yield item[0]
             index += 1
 
-    def _get(self, index: int, rank: int, exchange: Exchange) -> tuple[Any] | None:
+    def _get(self, index: int, rank: int, exchange: Exchange) -> tuple[Fed] | None:
         while True:
             with exchange.condition:
                 if index in self._items:
@@ -41,7 +68,7 @@ class Feed:
                 if mine:
                     self._fetching = [rank]
             if mine:
-                self._fetch(exchange)
+                self._fetch(rank, exchange)
             else:
                 exchange.wait(rank, lambda: self._moved(index), f"batch {index} of the loader",
                               lambda: self._fetching)  # fmt: skip
@@ -53,20 +80,24 @@ class Feed:
         """Whether it is worth looking again."""
         return index in self._items or self._ended or self._room()
 
-    def _fetch(self, exchange: Exchange) -> None:
+    def _fetch(self, rank: int, exchange: Exchange) -> None:
+        began = perf_counter_ns()
         try:
+            meet(0, self.step + self._fetched + 1, "loader")
             batch = next(self.batches)
         except StopIteration:
             with exchange.condition:
                 self._fetching, self._ended = [], True
                 exchange.condition.notify_all()
             return
+        exchange.moment(rank, "load", "", 0, began)
+        self.loaded += (perf_counter_ns() - began) / 1e9
         with exchange.condition:
             self._items[self._fetched] = (batch, 0)
             self._fetched, self._fetching = self._fetched + 1, []
             exchange.condition.notify_all()
 
-    def _take(self, index: int, exchange: Exchange) -> tuple[Any]:
+    def _take(self, index: int, exchange: Exchange) -> tuple[Fed]:
         batch, taken = self._items[index]
         self._items[index] = (batch, taken + 1)
         if taken + 1 == self.size:

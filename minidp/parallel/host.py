@@ -9,6 +9,7 @@ gives something new: so reduction overlaps with backward without threads of its 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class HostSum(Sum):
 
     def __init__(self, communicator: HostCommunicator, key: Key, current: Round) -> None:
         self.communicator, self.key, self.round = communicator, key, current
-        self.reduced = False
+        self.sharers, self.reduced = current.members, False
 
     @property
     def ready(self) -> bool:
@@ -42,12 +43,15 @@ class HostSum(Sum):
         """Add this rank's slice, if that can be done."""
         if not self.ready:
             return
-        self.reduced = True
+        self.reduced, began = True, perf_counter_ns()
         arrays = [self.round.given[rank][0].reshape(-1) for rank in self.round.members]
         cuts = bounds(arrays[0].size, len(arrays))
         place = self.round.members.index(self.communicator.rank)
         tree_sum([a[cuts[place] : cuts[place + 1]] for a in arrays])
-        self.communicator.exchange.finish(self.communicator.rank, self.round)
+        link, tag = self.communicator, self.round.tag
+        link.exchange.reducing[link.rank] += (perf_counter_ns() - began) / 1e9
+        link.exchange.moment(link.rank, "reduce", tag.name, arrays[0].nbytes, began)
+        link.exchange.finish(link.rank, self.round)
 
     def slice(self) -> Array:
         link, current = self.communicator, self.round

@@ -6,12 +6,12 @@ traceback is what the caller sees, with the replica, device and step named.
 
 from __future__ import annotations
 
-import importlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from fractions import Fraction
 from typing import Any
 
 from minidp.backend import get_backend
@@ -22,14 +22,20 @@ from minidp.mode import mode, quietly, switched
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.host import HostCommunicator
-from minidp.parallel.nccl import NcclCommunicator
+from minidp.parallel.nccl import NcclCommunicator, nccl_available
+from minidp.parallel.peer import PeerCommunicator
 from minidp.parallel.replica import World
+from minidp.parallel.split import counts
 from minidp.random import default_generator
 
 GRACE = 2.0
 """Seconds that replicas are given to notice a failure at their next wait."""
 
-STORES = ("local", "device")
+STORES = {
+    "local": "local", "local_update_cpu": "local", "local_allreduce_cpu": "local",
+    "device": "device", "local_allreduce_device": "device", "nccl": "device",
+}  # fmt: skip
+"""Names of stores, MXNet's among them."""
 
 
 def check_devices(devices: Any) -> list[Device]:
@@ -42,16 +48,28 @@ def check_devices(devices: Any) -> list[Device]:
 
 
 def check_store(store: str) -> str:
-    """The store's name; a ReplicaError for one that does not exist."""
+    """The store meant, ``local`` or ``device``; a ReplicaError for one that does not exist."""
     if store not in STORES:
-        later = " (several machines come in a later version)" if store.startswith("dist") else ""
-        raise ReplicaError(f"store {store!r} is unknown{later}; expected local or device")
-    return store
+        dist = str(store).startswith("dist")
+        later = " (several machines come in a later version)" if dist else ""
+        names = ", ".join(STORES)
+        raise ReplicaError(f"store {store!r} is unknown{later}; expected one of {names}")
+    return STORES[store]
 
 
 def assign(devices: list[Device], replicas: int) -> list[Device]:
     """The device of each replica: neighbouring replicas share one."""
     return [devices[rank * len(devices) // replicas] for rank in range(replicas)]
+
+
+def placed(devices: list[Device], replicas: int, weights: Sequence[Fraction]) -> list[Device]:
+    """The device of each replica, as many to each device as its workload says."""
+    if not isinstance(replicas, int) or replicas < 1:
+        raise ReplicaError(f"replicas={replicas!r}: expected a number of at least 1")
+    if len(set(weights)) == 1:
+        return assign(devices, replicas)
+    many = counts(replicas, weights)
+    return [device for device, n in zip(devices, many, strict=True) for _ in range(n)]
 
 
 def launch(
@@ -69,15 +87,16 @@ def launch(
     """
     places = check_devices(devices)
     places = places if replicas is None else assign(places, replicas)
-    return launch_on(program, places, args, check_store(store), watch, warn_after, deadline)
+    exchange = Exchange(len(places), warn_after, deadline)
+    return launch_on(program, places, args, check_store(store), watch, exchange)
 
 
 def launch_on(
     program: Callable[..., Any], places: list[Device], args: tuple[Any, ...], store: str,
-    watch: Callable[[], None] | None = None, warn_after: float = 10.0, deadline: float = 300.0,
+    watch: Callable[[], None] | None = None, exchange: Exchange | None = None,
 ) -> list[Any]:  # fmt: skip
     """``launch`` for replicas that already have their devices."""
-    exchange = Exchange(len(places), warn_after, deadline)
+    exchange = exchange or Exchange(len(places))
     results: list[Any] = [None] * len(places)
     modes, random = mode.handed_on(), default_generator.get_state()
 
@@ -127,17 +146,16 @@ def _program(
             failed = False
             return result
         finally:
-            exchange.steps[rank] = world.step
             world.close(failed)
 
 
 def communicator(rank: int, exchange: Exchange, places: list[Device], store: str) -> Communicator:
-    """NCCL between different GPUs whose store is ``device``; host memory for all else."""
+    """NCCL, or copies, between different GPUs whose store is ``device``; else host memory."""
     gpus = places[rank].type == "cuda" and 1 < len(set(places)) == len(places)
-    # CuPy loads NCCL when this module is imported, and warns if it is not installed
-    if store == "device" and gpus and importlib.import_module("cupy.cuda.nccl").available:
-        return NcclCommunicator(rank, exchange, get_backend("cuda").xp)
-    return HostCommunicator(rank, exchange)
+    if store != "device" or not gpus:
+        return HostCommunicator(rank, exchange)
+    made = NcclCommunicator if nccl_available() else PeerCommunicator
+    return made(rank, exchange, get_backend("cuda").xp)
 
 
 def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:

@@ -12,6 +12,7 @@ class Progress:
 
     epoch: int = 0
     steps: int = 0
+    skipped: int = 0
     rows: int = 0
     loss: float = float("nan")
     loss_times_rows: float = 0.0
@@ -26,6 +27,8 @@ class Progress:
         """The mean loss over the rows seen so far."""
         return self.loss_times_rows / self.rows if self.rows else float("nan")
 
-    def count(self, rows: int, loss: float) -> None:
-        self.steps, self.rows, self.loss = self.steps + 1, self.rows + rows, loss
-        self.loss_times_rows += loss * rows
+    def count(self, rows: int, loss: float, skipped: bool = False) -> None:
+        """A step is over; one that was skipped does not count in the mean loss."""
+        self.steps, self.skipped, self.loss = self.steps + 1, self.skipped + skipped, loss
+        if not skipped:
+            self.rows, self.loss_times_rows = self.rows + rows, self.loss_times_rows + loss * rows

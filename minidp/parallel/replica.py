@@ -6,25 +6,31 @@ own tensor of a parameter, for what backward starts from, and for sums over repl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from minidp.backend import backend_of, get_backend
 from minidp.device import Device
-from minidp.errors import ReplicaError
+from minidp.errors import GraphError, ReplicaError
+from minidp.mode import mode
+from minidp.ops import collective
+from minidp.parallel.batch import cut, rows_of
 from minidp.parallel.bucket import make_buckets
+from minidp.parallel.commit import Commit, agree
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.ends import BucketEnd, make_ends
-from minidp.parallel.exchange import Exchange, Stopped
+from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
-from minidp.parallel.split import Share, cut, rows_of, shares, to_device
-from minidp.parallel.update import BucketUpdate, finite, groups_of, require_finite
+from minidp.parallel.inspections import ClipNorm, Inspection, anything
+from minidp.parallel.reduction import Reduction
+from minidp.parallel.split import Share, shares
+from minidp.parallel.step import Step
+from minidp.parallel.update import BucketUpdate, groups_of
 from minidp.parameter import Parameter
-from minidp.placement import place
-from minidp.random import Generator, default_generator
+from minidp.random import Generator
 from minidp.tensor import Tensor
 from minidp.types import Array
 
@@ -44,16 +50,34 @@ class World:
         self.places, self.exchange, self.store = places, exchange, store
         self.generator = Generator()
         self.generator.set_state(random)
-        self.share = Share(0, 1, comm.size)
-        self.active: Sequence[int] = range(comm.size)
         self.ends: list[BucketEnd] = []
-        self.step = comm.step = random["step"]
-        self.check_finite = False
+        self.inspections: list[Inspection] = []
+        """What is asked of the sums before each update; the same on all replicas."""
+        self.check: Callable[[BucketEnd], None] = anything
+        """What is asked of this replica's own gradients before they are added."""
+        self.factor = 1.0
+        """What backward starts from is multiplied by this; an inspection divides by it."""
         self._place: dict[Tensor, tuple[int, int]] = {}
-        self._actions: list[Callable[[], None]] = []
-        self._copies: dict[Tensor, Tensor] = {}
+        self._paths: dict[Any, str] = {}
         self._optimizers: list[Any] = []
-        self._launched = self._shards = self._models = 0
+        self._shards = self._models = 0
+        self.now = Step(random["step"], Share(0, 1, self.size), range(self.size))
+        self.adopt([])
+
+    @property
+    def step(self) -> int:
+        """The number of the running step."""
+        return self.now.number
+
+    @property
+    def share(self) -> Share:
+        """The rows that this replica runs now."""
+        return self.now.part
+
+    @property
+    def active(self) -> Sequence[int]:
+        """The ranks that have rows now."""
+        return self.now.active
 
     @property
     def first_row(self) -> int:
@@ -85,7 +109,7 @@ class World:
         """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
         self._shards += 1
         feed: Feed = self.exchange.once(("feed", self._shards), lambda: Feed(loader, self.size))
-        for batch in feed.each(self.rank, self.exchange):
+        for batch, used in feed.each(self.rank, self.exchange):
             parts = shares(rows_of(batch), [Fraction(1)] * self.size)
             if parts[-1].rows == 0:
                 raise ReplicaError(
@@ -93,7 +117,8 @@ class World:
                     "replicas: use drop_last=True, larger batches, or dp.Scheduler"
                 )
             self.begin(self.step + 1, parts[self.rank], range(self.size))
-            yield to_device(cut(batch, self.share), self.device)
+            self.now.used = used
+            yield cut(batch, self.share, self.device)
 
     def adopt(self, ends: Sequence[BucketEnd]) -> None:
         """Train the parameters in these buckets."""
@@ -106,25 +131,32 @@ class World:
             end.memory.follow(end.bucket.master)
         self.begin(self.step, self.share, self.active)
 
-    def begin(self, step: int, share: Share, active: Sequence[int]) -> None:
-        """Start a step with this replica's ``share``; ``active`` are the ranks that have rows."""
-        self.step, self.share, self.active = step, share, active
-        self.comm.step = step
-        self.generator.step, self.generator.draw = step, 0
-        self._renew()
+    def begin(self, step: int, share: Share, ranks: Sequence[int]) -> None:
+        """Start a step with this replica's ``share``; ``ranks`` are those that have rows.
 
-    def _renew(self) -> None:
-        """Forget the values, gradients and intentions of the step before."""
+        The values, gradients and intentions of the step before are forgotten.
+        """
+        self.now = Step(step, share, ranks)
+        self.comm.step = self.exchange.steps[self.rank] = step
+        self.generator.step, self.generator.draw = step, 0
+        self.reduction = Reduction(self.comm, self.ends, self.check)
+        self._commit: Commit | None = None
         for end in self.ends:
-            end.begin(self.launch_ready)
-        self._actions, self._copies, self._launched = [], {}, 0
+            end.begin(self.reduction.start_ready)
+
+    def begin_part(self, part: Share, active: Sequence[int], last: bool) -> None:
+        """Start a part of the step: its gradient is added to that of the parts before."""
+        self.now.part, self.now.active, self.now.last = part, active, last
+        self.generator.draw = 0  # equal rows draw equal numbers, in whichever part they are
+        for end in self.ends:
+            end.begin_part(last)
 
     def close(self, failed: bool) -> None:
         """The program has ended: let go of the model and of peers."""
-        for end in self.ends:
-            end.begin(self.launch_ready)
-        self.ends, self._place = [], {}
-        self._renew()
+        ends, self.ends, self._place = self.ends, [], {}
+        self.begin(self.step, self.share, self.active)
+        for end in ends:
+            end.begin()
         self.comm.close(failed)
 
     def local(self, shared: Tensor) -> Tensor:
@@ -139,26 +171,43 @@ class World:
             )
         if self.device.type == "cpu" or shared.device == self.device:
             return shared
-        if shared not in self._copies:
-            self._copies[shared] = shared.detach().to(self.device)
-        return self._copies[shared]
+        copies = self.now.copies
+        if shared not in copies:
+            copies[shared] = shared.detach().to(self.device)
+        return copies[shared]
 
     def seed(self) -> float:
         """What a backward starts from: rows here / rows everywhere."""
-        return self.share.fraction
+        return self.share.fraction * self.factor
 
     @property
     def alone(self) -> bool:
-        """Whether no other replica has rows in this step."""
+        """Whether no other replica has rows now."""
         return len(self.active) == 1
 
     def all_reduce(self, array: Array, name: str) -> Array:
         """The sum over the replicas that have rows, on this replica's device."""
         if self.alone:
             return array
-        shape = array.shape
+        shape, name = array.shape, self._named(name)
         total = self.comm.all_reduce(array.reshape(-1), name, self.active).wait()
         return self._here(total).reshape(shape)
+
+    def _named(self, name: str) -> str:
+        """The name of a collective, after the module that calls it."""
+        if not mode.modules:
+            return name
+        outer, inner = mode.modules[0], mode.modules[-1]
+        if inner not in self._paths:
+            self._paths |= {module: path for path, module in outer.named_modules()}
+        return f"{self._paths.get(inner) or type(inner).__name__}: {name}"
+
+    def everywhere(self, here: Tensor, name: str) -> Tensor:
+        """The sum of ``here`` over the rows of all replicas, and all parts of the step."""
+        if self.now.sums is not None:
+            return self.now.sums.of(here, self.seed())
+        result: Tensor = here if self.alone else collective.all_reduce(here, name=name)
+        return result
 
     def _here(self, array: Array) -> Array:
         backend = get_backend(self.device.type)
@@ -166,77 +215,64 @@ class World:
 
     def at_commit(self, action: Callable[[], None]) -> None:
         """Run ``action`` when the step is accepted: by one replica, for all."""
-        self._actions.append(action)
+        self.now.actions.append(action)
 
-    def launch_ready(self) -> None:
-        """Start the reductions whose turn it is: buckets go in index order on every replica.
+    def at_commit_sum(
+        self, owner: Any, values: Array, action: Callable[[Array], None]
+    ) -> None:
+        """Run ``action`` with the sum of ``values`` over replicas when the step is accepted; what
+        an ``owner`` gives in several parts of the step is added."""
+        before = self.now.sums_at_commit.get(owner)
+        given = values if before is None else before[0] + values
+        self.now.sums_at_commit[owner] = given, action
 
-        The last one waits for ``update``: who gives it agrees to the step.
+    def clip_norm(
+        self, limit: float, order: float = 2.0, among: Sequence[Tensor] | None = None,
+        require_finite: bool = False,
+    ) -> float:  # fmt: skip
+        """Wait for the gradients and scale them down to the norm ``limit``; returns the norm.
+
+        ``among`` must be all trained parameters.
         """
-        while self._launched < len(self.ends) - 1:
-            if self.ends[self._launched].gradient is None:
-                return
-            self._launch(self.ends[self._launched])
-
-    def _launch(self, end: BucketEnd, numbers: Sequence[float] = ()) -> None:
-        gradient, riding = end.gradient, [*end.reached, *numbers]
-        if self.check_finite:
-            require_finite(gradient, end.bucket)
-        end.work = self.comm.sum_bucket(gradient, f"bucket {self._launched}", riding)
-        self._launched += 1
-
-    def _launch_all(self, numbers: Sequence[float]) -> None:
-        """Start what backward left open: buckets that no gradient reached go with zeros."""
-        for end in self.ends:
-            if end.gradient is None:
-                end.pack({})
-        self.launch_ready()
-        if self.ends:
-            self._launch(self.ends[-1], numbers)
+        trained = {p for p in self._place if p.requires_grad}
+        if among is not None and trained - {*among}:
+            raise ReplicaError(
+                f"clip_norm: {len(trained - {*among})} trained parameter(s) were not given; in a "
+                "replica all are clipped together"
+            )
+        if self._commit is None:
+            self._commit = Commit(self, (), whole=True)
+        clip = ClipNorm(limit, order)
+        self._commit.inspect([clip])
+        if require_finite and not math.isfinite(clip.norm):
+            raise GraphError(f"The total norm of order {order} of the gradients is {clip.norm}")
+        return clip.norm
 
     def update(
         self, optimizer: Any, numbers: Sequence[float] = (),
-        accepted: Callable[[list[float]], None] | None = None,
+        accepted: Callable[[list[float], str], None] | None = None,
+        afterwards: Callable[[], None] | None = None,
     ) -> list[float]:  # fmt: skip
-        """Finish the step: reduce, agree, update this replica's slice, commit.
+        """Finish the step: reduce, inspect, update this replica's slice, commit.
 
         Returns the sums over replicas of ``numbers``; one replica also calls ``accepted`` with
-        them as part of the step. A replica agrees by giving its last bucket. Until all have agreed
-        nothing changes; from then on nothing stops a replica before its part is done, so that a
-        step happens whole or not at all.
+        them, and with the reason if the step is skipped, as part of the step, and ``afterwards``
+        when the step has happened, before any replica begins the next.
         """
         owner, lead = groups_of(optimizer), self._lead(optimizer)
         updates = [BucketUpdate(optimizer, lead, end, owner) for end in self.ends]
-        self._launch_all(numbers)
-        totals = list(numbers)
-        for end, update in zip(self.ends, updates, strict=True):
-            if end.work is not None:
-                totals = update.receive(end.work, self.store).tolist()
-        if not self.ends:
-            totals = self._agree(numbers)
-        if self.check_finite:
-            self._check_sums(updates)
-        for update in updates:
-            update.run(self.rank)
-        if self.rank == self.active[0]:
-            self._commit(updates)
-            if accepted is not None:
-                accepted(totals)
-        if self.exchange.once(optimizer, lambda: self.rank) == self.rank:
-            for update in updates:
-                update.advance()
-        self.comm.barrier("end of step")
-        self._finish(updates)
-        return totals
-
-    def _check_sums(self, updates: Sequence[BucketUpdate]) -> None:
-        """Let no one update when some slice of a sum is not finite."""
-        bad = [update for update in updates if not finite(update.slice(self.rank))]
-        found = self._agree([float(len(bad))])[0]
-        for update in bad:
-            require_finite(update.reduced, update.bucket)
-        if found:
-            raise Stopped
+        commit = self._commit
+        if commit is None:
+            whole = self.store == "device" or any(each.whole for each in self.inspections)
+            commit = Commit(self, numbers, whole)
+        else:  # summed before; now all have what they need to know of the optimiser
+            commit.totals = agree(self.comm, numbers, "loss")
+        commit.gather()
+        commit.inspect(self.inspections)
+        commit.apply(optimizer, updates, accepted)
+        commit.end(afterwards)
+        self.begin(self.step + (not self._shards), self.now.share, self.now.ranks)
+        return commit.totals
 
     def _lead(self, optimizer: Any) -> Any:
         """The first of the optimisers that replicas have in this place."""
@@ -245,27 +281,9 @@ class World:
         place = self._optimizers.index(optimizer)
         return self.exchange.once(("optimizer", place), lambda: optimizer)
 
-    def _agree(self, numbers: Sequence[float]) -> list[float]:
-        total = self.comm.all_reduce(np.array(numbers, np.float64), "loss").wait()
-        result: list[float] = total.tolist()
-        return result
-
-    def _commit(self, updates: Sequence[BucketUpdate]) -> None:
-        """What happens once for all replicas: buffers and gradients are set."""
-        default_generator.step = self.step
-        for action in self._actions:
-            action()
-        for update in updates:
-            bucket = update.end.bucket
-            views = bucket.views(place(update.reduced, bucket.home))
-            for p, view, used in zip(bucket.parameters, views, update.used, strict=True):
-                p.grad = Tensor(view) if used else None
-                p.changed()
-
-    def _finish(self, updates: Sequence[BucketUpdate]) -> None:
-        for update in updates:
-            update.end.release(update.reduced)
-        if self._shards:
-            self._renew()
-        else:
-            self.begin(self.step + 1, self.share, self.active)
+    def span(self, kind: str, name: str, size: int = 0) -> AbstractContextManager[None]:
+        """A block that is an event of the timeline, if one is recorded."""
+        recording = self.exchange.recording
+        if recording is None:
+            return nullcontext()
+        return recording.span(self.rank, self.step, kind, name, size)

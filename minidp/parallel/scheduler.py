@@ -7,29 +7,35 @@ of replicas it is equal to the last bit, on any number of devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
-from weakref import proxy
 
 import numpy as np
 
-from minidp.autograd import no_grad
-from minidp.captured import Captured, kind_of
 from minidp.device import Device
 from minidp.errors import ReplicaError
-from minidp.mode import aside, told_as
-from minidp.parallel.bucket import Bucket, make_buckets
-from minidp.parallel.denominator import share_of, told, total_weight
+from minidp.parallel import options
+from minidp.parallel.batch import Batch
+from minidp.parallel.bucket import FIRST_KIB, LIMIT_KIB, Bucket, make_buckets
+from minidp.parallel.checks import check_copies, verify_step
 from minidp.parallel.ends import make_ends
-from minidp.parallel.evaluation import correct, evaluating, host
-from minidp.parallel.feed import Feed
-from minidp.parallel.launch import assign, check_devices, check_store, launch_on
+from minidp.parallel.evaluation import correct, evaluating
+from minidp.parallel.events import Recording
+from minidp.parallel.exchange import Exchange
+from minidp.parallel.feed import Feed, with_positions
+from minidp.parallel.launch import check_devices, check_store, launch_on, placed
 from minidp.parallel.progress import Progress
 from minidp.parallel.replica import World
-from minidp.parallel.split import Share, check_workload, counts, cut, rows_of, shares, to_device
+from minidp.parallel.snapshot import fingerprint
+from minidp.parallel.split import check_workload
+from minidp.parallel.stats import Logged, Stats
+from minidp.parallel.training import Evaluation, Gradients, Program, Replays, Training
+from minidp.random import default_generator
 from minidp.tensor import Tensor
-from minidp.types import float32
 
 
 class Scheduler:
@@ -37,10 +43,20 @@ class Scheduler:
 
     ``workload`` weights the devices (``[3, 1]``); ``store`` says where gradients meet: ``"local"``
     in host memory, ``"device"`` on every device. ``replicas`` is their number where it differs
-    from that of the devices; devices then decide only who runs which. ``nan="raise"`` ends a step
-    whose loss or gradient is not finite, before anything changes. ``capture=True`` replays steps
+    from that of the devices; devices then decide only who runs which. ``accumulate`` runs each
+    replica's rows in so many parts.
+
+    What is asked of a step's gradients before anything changes, of all replicas alike:
+    ``nan="raise"`` ends a step whose loss or gradient is not finite, ``nan="skip"`` leaves it out;
+    ``clip_norm`` scales gradients down to this norm; ``loss_scale`` multiplies the loss for
+    float16 and divides the gradients again: a factor, or ``"dynamic"``.
+
+    ``unused`` says what happens when backward reaches a parameter in no replica: ``"warn"`` (once),
+    ``"error"`` or ``"ignore"``. ``verify=True`` compares the first step with one replica.
+    ``bucket_kib`` are the sizes of the first bucket and of others. ``capture=True`` replays steps
     that repeat (see ``dp.capture``), with the same bytes; ``fuse=True`` also fuses their
-    element-wise ops, which is faster and equal but for rounding.
+    element-wise ops, which is faster and equal but for rounding. A replica that has waited
+    ``warn_after`` seconds for others warns, after ``deadline`` seconds it raises.
 
     >>> model = nn.Linear(3, 1)
     >>> optimizer = optim.SGD(model.parameters(), lr=0.1)
@@ -51,30 +67,33 @@ class Scheduler:
     def __init__(
         self, model: Any, loss: Callable[..., Tensor], optimizer: Any, devices: Any = None,
         workload: Sequence[float] | None = None, store: str = "local", *,
-        replicas: int | None = None, nan: str | None = None, capture: bool = False,
+        replicas: int | None = None, accumulate: int = 1, nan: str | None = None,
+        clip_norm: float | None = None, loss_scale: float | str | None = None,
+        unused: str = "warn", verify: bool = False,
+        bucket_kib: tuple[float, float] = (FIRST_KIB, LIMIT_KIB), capture: bool = False,
         fuse: bool = False, warn_after: float = 10.0, deadline: float = 300.0,
     ) -> None:  # fmt: skip
         self.model, self.loss, self.optimizer = model, loss, optimizer
-        if isinstance(loss, type) or not callable(loss) or not hasattr(optimizer, "param_groups"):
-            raise ReplicaError(
-                f"Scheduler(model, {loss!r}, {type(optimizer).__name__}): expected a loss, such as "
-                "nn.CrossEntropyLoss(), and an optimizer, such as optim.SGD(model.parameters())"
-            )
+        options.check_parts(model, loss, optimizer)
         self.devices = check_devices(devices)
         self.store = check_store(store)
-        if nan not in (None, "raise"):
-            raise ReplicaError(f"nan={nan!r}: expected None or 'raise'")
-        self.nan, self.warn_after, self.deadline = nan, warn_after, deadline
-        self.capture, self.fuse, self.captured = capture or fuse, fuse, list[Captured]()
-        weights = check_workload(workload, len(self.devices))
-        self.places, self.weights = self.devices, weights
+        self.inspections = options.inspections(nan, clip_norm, loss_scale, unused)
+        self.accumulate = options.positive("accumulate", accumulate)
+        self.bucket_kib = options.sizes(bucket_kib)
+        self.verify, self.warn_after, self.deadline = verify, warn_after, deadline
+        self.capture, self.fuse = capture or fuse, fuse
+        self.weights = check_workload(workload, len(self.devices))
+        self.places = self.devices
         if replicas is not None:
-            self.places = self._placed(replicas, weights)
+            self.places = placed(self.devices, replicas, self.weights)
             self.weights = check_workload(None, replicas)
+        self.gradients = Gradients(model, loss, finite=nan == "raise")
         self.buckets: list[Bucket] = []
         self._trained: list[Any] | None = None
         self._prepare()
         self.progress = Progress()
+        self.recording: Recording | None = None
+        self._stats: Stats | None = None
 
     def _prepare(self) -> None:
         """Take over what the caller changed since: values, and which parameters are trained."""
@@ -84,11 +103,11 @@ class Scheduler:
             for g, group in enumerate(groups) for p in group if p.requires_grad
         ]  # fmt: skip
         if self._trained is None or not _same(trained, self._trained):
-            self._check_parameters(groups)
+            options.check_trained(self.model, groups)
             home = self.devices[0] if self.store == "device" else Device("cpu", 0)
             named = getattr(self.model, "named_parameters", dict)
             names = {p: name for name, p in dict(named()).items()}
-            self.buckets = make_buckets(groups, home, names)
+            self.buckets = make_buckets(groups, home, names, *self.bucket_kib)
             self._make_ends()
             self._trained = trained
         for bucket in self.buckets:
@@ -97,29 +116,8 @@ class Scheduler:
     def _make_ends(self) -> None:
         """New ends of the buckets for all replicas; captured steps belong to the old ones."""
         self.ends = make_ends(self.buckets, self.places, self.store)
-        this: Any = proxy(self)  # itself would be a cycle
-        step = partial(Scheduler._gradients, this)
-        self.captured = [Captured(step, self.fuse) for _ in self.places]
-        self._replayed: dict[Any, bool] = {}  # by kind of batch: whether all replicas can replay
-
-    def _placed(self, replicas: int, weights: Sequence[Any]) -> list[Device]:
-        """The device of each replica, as many to each device as its workload says."""
-        if not isinstance(replicas, int) or replicas < 1:
-            raise ReplicaError(f"replicas={replicas!r}: expected a number of at least 1")
-        many = counts(replicas, weights)
-        if sum(many) != replicas or len(set(weights)) == 1:
-            return assign(self.devices, replicas)
-        return [d for d, n in zip(self.devices, many, strict=True) for _ in range(n)]
-
-    def _check_parameters(self, groups: Sequence[Sequence[Any]]) -> None:
-        known = {id(p) for group in groups for p in group}
-        named = self.model.named_parameters() if hasattr(self.model, "named_parameters") else ()
-        for name, parameter in named:
-            if parameter.requires_grad and id(parameter) not in known:
-                raise ReplicaError(
-                    f"parameter {name!r} of the model is not in the optimizer: give it to the "
-                    "optimizer, or freeze it with requires_grad_(False)"
-                )
+        size = len(self.places)
+        self.replays = Replays(self.gradients, size, self.fuse) if self.capture else None
 
     def __repr__(self) -> str:
         return (
@@ -127,36 +125,69 @@ class Scheduler:
             f"store={self.store!r}, {len(self.buckets)} bucket(s))"
         )
 
-    def __call__(self, x: Any, y: Any) -> Tensor:
-        """Train on one batch: split, replicate, run, reduce, update. Returns the mean loss."""
+    def __call__(self, *batch: Any, accumulate: int | None = None, **named: Any) -> Tensor:
+        """Train on one batch, ``(*inputs, targets)`` and inputs by name: split, replicate, run,
+        reduce, update. Returns the mean loss.
+
+        With ``accumulate`` each replica runs its rows in so many parts, one after the other, which
+        takes a part of the memory; the gradient is that of the whole batch.
+        """
         self.progress = Progress()
-        self.run_batches([(x, y)])
+        self.run_batches([Batch(*batch, **named)], None, accumulate)
         return Tensor(np.array(self.progress.loss))
 
     def run(
-        self, loader: Iterable[Any], epochs: int = 1, *,
+        self, loader: Iterable[Any], epochs: int = 1, *, accumulate: int | None = None,
         watch: Callable[[Progress], None] | None = None,
-        on_epoch: Callable[[Progress], None] | None = None,
+        on_step: Callable[[Progress], None] | None = None,
+        on_epoch: Callable[[Progress], None] | None = None, log: str | Path | None = None,
     ) -> list[float]:  # fmt: skip
         """Train on every batch of ``loader``, ``epochs`` times; return each epoch's mean loss.
 
         Replicas run freely through an epoch, without a hand-off per step. ``watch`` is called
-        about ten times a second, ``on_epoch`` after each epoch, both in the caller's thread.
+        about ten times a second and ``on_epoch`` after each epoch, both in the caller's thread;
+        ``on_step`` after each step by one replica, while the others wait: it may move a schedule.
+        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second.
         """
         losses = []
         for epoch in range(epochs):
             self.progress = Progress(epoch=epoch)
-            self.run_batches(loader, watch)
+            self.run_batches(loader, watch, accumulate, on_step, log)
             losses.append(self.progress.mean_loss)
             if on_epoch is not None:
                 on_epoch(self.progress)
         return losses
 
     def run_batches(
-        self, batches: Iterable[Any], watch: Callable[[Progress], None] | None = None
-    ) -> None:
+        self, batches: Iterable[Any], watch: Callable[[Progress], None] | None = None,
+        accumulate: int | None = None, on_step: Callable[[Progress], None] | None = None,
+        log: str | Path | None = None,
+    ) -> None:  # fmt: skip
         """One pass over ``batches``."""
-        self._launch(self._train, batches, watch)
+        count = self.accumulate
+        if accumulate is not None:
+            count = options.positive("accumulate", accumulate)
+        batches = self._verified(batches)
+        self._prepare()
+        after = None if on_step is None else partial(on_step, self.progress)
+        program = Training(self.gradients, self.weights, self.optimizer, count, self.inspections,
+                           self.replays, self.progress, after)  # fmt: skip
+        self._launch(program, batches, watch, log)
+
+    def _verified(self, batches: Iterable[Any]) -> Iterable[Any]:
+        """The batches; before the first of all is trained on, its gradients are compared with those
+        of one replica."""
+        if not self.verify:
+            return batches
+        given = with_positions(batches)
+        first = next(given, None)
+        if first is None:
+            return ()
+        self.verify = False  # once is enough
+        verify_step(self, first[0])
+        if hasattr(batches, "commit"):
+            return batches  # its first batch is still to come
+        return chain([first[0]], (batch for batch, _ in given))
 
     def evaluate(
         self, loader: Iterable[Any],
@@ -168,8 +199,10 @@ class Scheduler:
         their sum. ``accuracy`` is there by default.
         """
         metrics = {"accuracy": correct} if metrics is None else metrics
+        self._prepare()
+        program = Evaluation(self.gradients, self.weights, [*metrics.values()])
         with evaluating(self.model):
-            parts = self._launch(self._evaluate, loader, None, metrics)
+            parts = self._launch(program, loader)
         rows, weight = (sum(part[i] for part in parts) for i in (0, 1))
         if rows == 0:
             raise ReplicaError("evaluate: the loader gave no rows")
@@ -178,104 +211,64 @@ class Scheduler:
         return {"loss": mean, **dict(zip(metrics, [each / rows for each in sums], strict=True))}
 
     def _launch(
-        self, program: Callable[..., Any], batches: Iterable[Any],
-        watch: Callable[[Progress], None] | None, *args: Any,
+        self, program: Program, batches: Iterable[Any],
+        watch: Callable[[Progress], None] | None = None, log: str | Path | None = None,
     ) -> list[Any]:  # fmt: skip
-        self._prepare()
-        feed = Feed(batches, len(self.places))
-        poll = None if watch is None else lambda: watch(self.progress)
+        feed = Feed(batches, len(self.places), default_generator.step)
+        exchange = Exchange(len(self.places), self.warn_after, self.deadline)
+        exchange.recording = self.recording
+        size = sum(bucket.master.data.nbytes for bucket in self.buckets)
+        self._stats = Stats(exchange, feed, self.progress, size)
+        lines = None if log is None else Logged(log, self._stats)
+
+        def poll() -> None:
+            if watch is not None:
+                watch(self.progress)
+            if lines is not None:
+                lines.poll()
+
         try:
-            return launch_on(program, self.places, (feed, *args), self.store, poll,
-                             self.warn_after, self.deadline)  # fmt: skip
+            return launch_on(partial(self._run, program), self.places, (feed,), self.store, poll,
+                             exchange)  # fmt: skip
         except BaseException:
             # a replica inside a long kernel may still write to the ends it was given
             self._make_ends()
             raise
+        finally:
+            self._stats.stop()
+            if lines is not None:
+                lines.close()
 
-    def _steps(self, world: World, feed: Feed) -> Any:
-        """Each batch of the feed, with this replica's step begun for it."""
+    def _run(self, program: Program, world: World, feed: Feed) -> Any:
         world.adopt(self.ends[world.rank])
-        world.check_finite = self.nan == "raise"
-        step = world.step
-        parts: list[Share] = []
-        for x, y in feed.each(world.rank, world.exchange):
-            step += 1
-            if not parts or rows_of(x) != parts[0].total:
-                parts = shares(rows_of(x), self.weights)
-            active = [rank for rank, part in enumerate(parts) if part.rows]
-            world.begin(step, parts[world.rank], active)
-            yield x, y, parts[world.rank]
+        return program(world, feed)
 
-    def _train(self, world: World, feed: Feed) -> None:
-        for x, y, share in self._steps(world, feed):
-            if share.total == 0:
-                raise ReplicaError("a batch without rows cannot be trained on; drop it")
-            kind = kind_of(x, y) if self.capture else None
-            loss = self._backward(world, x, y, share, kind) if share.rows else 0.0
-            accepted = self._accepted(world, share, kind)
-            world.update(self.optimizer, [loss * share.fraction], accepted)
+    def stats(self) -> dict[str, Any]:
+        """What the last pass has cost, or the running one so far: rows per second, each replica's
+        busy share, exposed communication and more. See ``minidp.parallel.metrics``."""
+        return self._stats.metrics().record() if self._stats is not None else {}
 
-    def _accepted(self, world: World, share: Share, kind: Any) -> Callable[[list[float]], None]:
-        """What else belongs to an accepted step: it is counted, and its replicas agree whether to
-        replay the next one like it, all or none."""
+    @contextmanager
+    def record(self) -> Iterator[Recording]:
+        """Record what replicas do in this block, for a timeline.
 
-        def count(totals: list[float]) -> None:
-            self.progress.count(share.total, totals[0])
-            steps = [self.captured[rank] for rank in world.active]
-            self._replayed[kind] = all(step.replays for step in steps)
+        Module by module, unless steps are captured. Recorded steps take a little longer.
+        """
+        meta = {"model": type(self.model).__name__, "store": self.store}
+        self.recording = Recording([], [str(place) for place in self.places], meta)
+        try:
+            yield self.recording
+        finally:
+            self.recording = None
 
-        return count
+    def check_replicas(self) -> None:
+        """A ReplicaError that names the first parameter in which two replicas differ, as the last
+        step left them: with store ``device`` each device has a copy of its own."""
+        check_copies(self.buckets, self.ends)
 
-    def _backward(self, world: World, x: Any, y: Any, share: Share, kind: Any) -> float:
-        """The loss of this replica's rows; their gradients are on their way when it returns."""
-        rows, targets = (to_device(cut(each, share), world.device) for each in (x, y))
-        denominator = share_of(total_weight(self.loss, y), share)
-        if not self.capture:
-            return float(self._gradients(rows, targets, denominator, share))
-        if denominator is not None:  # it depends on the targets: an argument of the step
-            dtype = self.buckets[0].dtype if self.buckets else float32
-            given: Any = Tensor(np.array(denominator, dtype)).to(world.device)
-        else:
-            given = None
-        step = self.captured[world.rank]
-        step.allowed = self._replayed.get(kind, False)
-        return float(step(rows, targets, given, share))
-
-    def _gradients(self, rows: Any, targets: Any, denominator: Any, share: Share) -> Tensor:
-        """Forward and backward. (A captured step is known for each ``share``.)"""
-        outputs = self.model(rows)
-        with told(self.loss, denominator):
-            loss = self.loss(outputs, targets)
-        if self.nan == "raise":
-            aside(_require_finite, loss)
-        loss.backward()
-        return loss
-
-    def _evaluate(
-        self, world: World, feed: Feed, metrics: dict[str, Callable[[Tensor, Tensor], Any]]
-    ) -> tuple[int, float, list[float]]:
-        rows, weight, sums = 0, 0.0, [0.0] * (len(metrics) + 1)
-        with no_grad():
-            for x, y, share in self._steps(world, feed):
-                if share.rows:
-                    known = total_weight(self.loss, y)
-                    total = share.total if known is None else known
-                    inputs, targets = (to_device(cut(z, share), world.device) for z in (x, y))
-                    outputs = self.model(inputs)
-                    with told(self.loss, share_of(known, share)):
-                        loss = float(self.loss(outputs, targets))
-                    rows, weight = rows + share.rows, weight + total * share.fraction
-                    sums[0] += loss * total * share.fraction if total else 0.0
-                    for i, metric in enumerate(metrics.values(), 1):
-                        sums[i] += float(np.sum(np.asarray(host(metric(outputs, targets)))))
-        return rows, weight, sums
-
-
-@told_as("raise if not finite")
-def _require_finite(loss: Tensor) -> None:
-    value = float(loss)
-    if not np.isfinite(value):
-        raise ReplicaError(f"the loss is {value} (nan='raise')")
+    def fingerprint(self) -> str:
+        """A hash of all parameters and buffers: equal ones are equal to the last bit."""
+        return fingerprint(self.model, self.optimizer)
 
 
 def _same(these: list[Any], those: list[Any]) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import pairwise
 
-from minidp.device import Device
 from minidp.errors import ReplicaError
-from minidp.tensor import Tensor
 
 
 @dataclass(frozen=True)
@@ -69,38 +67,9 @@ def shares(rows: int, weights: Sequence[Fraction]) -> list[Share]:
     return result
 
 
-def rows_of(batch: Any) -> int:
-    """How many rows a batch has: the length of its first array."""
-    if isinstance(batch, dict):
-        batch = tuple(batch.values())
-    if isinstance(batch, (tuple, list)):
-        if not batch:
-            raise ReplicaError("an empty batch cannot be split")
-        return rows_of(batch[0])
-    return len(batch)
-
-
-def cut(batch: Any, share: Share) -> Any:
-    """The rows of ``share`` in every array of a batch (tuples, lists and dicts of them)."""
-    if isinstance(batch, dict):
-        return {name: cut(each, share) for name, each in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        return _like(batch, [cut(each, share) for each in batch])
-    data = batch.array if isinstance(batch, Tensor) else batch
-    if len(data) != share.total:
-        raise ReplicaError(f"a batch of {share.total} rows holds an array of {len(data)} rows")
-    return Tensor(data[share.start : share.stop])
-
-
-def to_device(batch: Any, device: Device) -> Any:
-    """Every tensor of a batch on ``device``."""
-    if isinstance(batch, dict):
-        return {name: to_device(each, device) for name, each in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        return _like(batch, [to_device(each, device) for each in batch])
-    return batch if device.type == "cpu" else batch.to(device)
-
-
-def _like(batch: Any, values: list[Any]) -> Any:
-    """The values as a tuple, named tuple or list, as ``batch`` is."""
-    return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
+def parts(share: Share, count: int) -> list[Share]:
+    """A replica's rows in ``count`` even parts, of which the last may be empty."""
+    cuts = [share.start]
+    for rows in counts(share.rows, [Fraction(1)] * count):
+        cuts.append(cuts[-1] + rows)
+    return [Share(a, b, share.total) for a, b in pairwise(cuts)]

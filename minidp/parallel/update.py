@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from minidp.backend import backend_of
-from minidp.errors import ReplicaError
-from minidp.parallel.bucket import Bucket
-from minidp.parallel.communicator import Sum, bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.memory import moved
+from minidp.parallel.reduction import BucketSum, slice_of
 from minidp.tensor import Tensor
-from minidp.types import Array
 
 
 class BucketUpdate:
@@ -22,8 +18,6 @@ class BucketUpdate:
     Replicas that have an optimiser each keep one state, under the optimiser ``lead``.
     """
 
-    reduced: Array
-
     def __init__(self, optimizer: Any, lead: Any, end: BucketEnd, owner: dict[Tensor, int]) -> None:
         self.optimizer, self.lead, self.end, self.bucket = optimizer, lead, end, end.bucket
         parameters, groups = self.bucket.parameters, optimizer.param_groups
@@ -33,55 +27,30 @@ class BucketUpdate:
         self.taken = [optimizer.steps_taken(p) for p in parameters]
         names = list(dict.fromkeys(n for slots in self.names.values() for n in slots))
         self.slots = end.memory.state(lead, names, parameters, self.bucket.master)
-        self.used: list[bool] = []
 
-    def receive(self, work: Sum, store: str) -> Array:
-        """Take the bucket's sum, or at least this replica's slice; returns what rode along."""
-        self.reduced = work.slice() if store == "local" else work.wait()
-        count = len(self.bucket.parameters)
-        self.used = [reached > 0 for reached in work.numbers[:count].tolist()]
-        return work.numbers[count:]
-
-    def slice(self, rank: int) -> Array:
-        """This replica's slice of the sum."""
-        cuts, place = bounds(self.bucket.size, len(self.end.peers)), self.end.peers.index(rank)
-        return self.reduced[cuts[place] : cuts[place + 1]]
-
-    def run(self, rank: int) -> None:
+    def run(self, found: BucketSum, rank: int) -> None:
         """Update this replica's slice of the memory it shares with its peers, in place."""
         kinds = [
             (group, taken) if used and group is not None else None
-            for used, group, taken in zip(self.used, self.owners, self.taken, strict=True)
+            for used, group, taken in zip(found.used, self.owners, self.taken, strict=True)
         ]
-        cuts, place = bounds(self.bucket.size, len(self.end.peers)), self.end.peers.index(rank)
+        first, last = slice_of(self.bucket, self.end.peers, rank)
         data = self.end.memory.data
-        gradient = moved(self.reduced, data)
+        gradient = moved(found.reduced, data)
         for start, stop, (group, taken) in self.bucket.runs(kinds):
-            part = slice(max(start, cuts[place]), min(stop, cuts[place + 1]))
+            part = slice(max(start, first), min(stop, last))
             if part.start < part.stop:
                 state = {name: self.slots[name].flat[part] for name in self.names[group]}
                 options = self.optimizer.param_groups[group]
                 self.optimizer.update(data[part], gradient[part], state, options, taken)
 
-    def advance(self) -> None:
+    def advance(self, found: BucketSum) -> None:
         """Count the step in the optimiser, once however many replicas share it."""
         slots = self.bucket.master.state(self.lead, (), (), self.bucket.master)
-        for i, (used, group) in enumerate(zip(self.used, self.owners, strict=True)):
+        for i, (used, group) in enumerate(zip(found.used, self.owners, strict=True)):
             if used and group is not None:
                 arrays = {name: slots[name].views[i] for name in self.names[group]}
                 self.optimizer.advance(self.bucket.parameters[i], arrays)
-
-
-def finite(array: Array) -> bool:
-    """Whether no element is NaN or infinite."""
-    return bool(backend_of(array).xp.isfinite(array).all())
-
-
-def require_finite(gradient: Array, bucket: Bucket) -> None:
-    """A ReplicaError that names the first parameter whose gradient is not finite."""
-    for name, view in zip(bucket.names, bucket.views(gradient), strict=True):
-        if not finite(view):
-            raise ReplicaError(f"the gradient of parameter {name} is not finite (nan='raise')")
 
 
 def groups_of(optimizer: Any) -> dict[Tensor, int]:

@@ -1,9 +1,11 @@
 """How much faster k CPU replicas train than one: rows per second, alternately in one run.
 
-    python tests/bench/scaling.py [--model cnn] [--batch 256] [--replicas 2] [--rounds 7]
+    python tests/bench/scaling.py [--models cnn] [--batch 256] [--replicas 2] [--rounds 7]
+    python tests/bench/scaling.py --models W1,W2,W3,W3-local
 
-Prints the median of the paired ratios; the two run in turn, so that a machine whose speed drifts
-does not favour either.
+Models are the example's and the works of ``python -m minidp.bench``; in W3-local every replica
+normalises by its own rows (``sync=False``). Prints the median of the paired ratios; the two run in
+turn, so that a machine whose speed drifts does not favour either.
 """
 
 from __future__ import annotations
@@ -12,53 +14,96 @@ import argparse
 import json
 import statistics
 import time
+from pathlib import Path
 from typing import Any
 
 import minidp as dp
 from minidp import nn
+from minidp.bench.report import write
+from minidp.bench.rounds import settle
+from minidp.bench.trainers import Trainer
+from minidp.bench.works import WORKS, batches
 from minidp.examples.mnist import MODELS, make_optimizer
 
+LOCAL = "-local"
+BENCH = {work.name: work for work in WORKS}
+CHOICES = (*MODELS, *BENCH, "W3" + LOCAL)
 
-def trainer(model: str, replicas: int, capture: bool) -> dp.Scheduler:
+
+def trainer(given: argparse.Namespace, model: str, replicas: int) -> dp.Scheduler:
+    name = model.removesuffix(LOCAL)
+    if name in BENCH:
+        return Trainer(BENCH[name], replicas, given.capture, name == model).train
     dp.manual_seed(0)
     network = MODELS[model]()
     optimizer = make_optimizer("sgd", network, 0.01)
     return dp.Scheduler(network, nn.CrossEntropyLoss(), optimizer, devices=replicas,
-                        capture=capture)  # fmt: skip
+                        fuse=given.capture)  # fmt: skip
+
+
+def data(given: argparse.Namespace, name: str) -> list[Any]:
+    """As many batches as one burst has steps."""
+    if name in BENCH:
+        made = [(dp.tensor(x), dp.tensor(y)) for x, y in batches(BENCH[name], given.batch)]
+        return [made[i % len(made)] for i in range(given.steps)]
+    rows = given.batch or 256
+    return [(dp.randn(rows, 1, 28, 28), dp.randint(0, 10, (rows,))) for _ in range(given.steps)]
 
 
 def rows_per_second(train: dp.Scheduler, batches: list[Any]) -> float:
+    settle()
     began = time.perf_counter()
     train.run(batches)
     rows = sum(len(x) for x, _ in batches)
     return rows / (time.perf_counter() - began)
 
 
-def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--model", choices=MODELS, default="cnn")
-    options.add_argument("--batch", type=int, default=256)
-    options.add_argument("--replicas", type=int, default=2)
-    options.add_argument("--capture", action="store_true")
-    options.add_argument("--steps", type=int, default=12)
-    options.add_argument("--rounds", type=int, default=7)
-    given = options.parse_args()
-    one, many = (trainer(given.model, k, given.capture) for k in (1, given.replicas))
-    size = (given.batch, 1, 28, 28)
-    batches = [(dp.randn(*size), dp.randint(0, 10, (given.batch,))) for _ in range(given.steps)]
+def measure(given: argparse.Namespace, model: str) -> dict[str, Any]:
+    """One replica and several, in turn."""
+    one, many = (trainer(given, model, k) for k in (1, given.replicas))
+    rows = data(given, model.removesuffix(LOCAL))
     for train in (one, many):
-        train.run(batches[:2])
-    pairs = [(rows_per_second(one, batches), rows_per_second(many, batches))
+        train.run(rows[:2])
+    pairs = [(rows_per_second(one, rows), rows_per_second(many, rows))
              for _ in range(given.rounds)]  # fmt: skip
     ratios = [after / before for before, after in pairs]
-    print(json.dumps({
-        "model": given.model, "capture": given.capture,
-        "batch": given.batch, "replicas": given.replicas,
+    return {
+        "model": model, "capture": given.capture, "batch": len(rows[0][0]),
+        "replicas": given.replicas,
         "rows_per_second_1": round(statistics.median(p[0] for p in pairs), 1),
         "rows_per_second_k": round(statistics.median(p[1] for p in pairs), 1),
         "ratio": round(statistics.median(ratios), 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
-    }))  # fmt: skip
+    }  # fmt: skip
+
+
+def models(text: str) -> list[str]:
+    names = text.split(",")
+    if not set(names) <= set(CHOICES):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(CHOICES)}")
+    return names
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--models", type=models, default=["cnn"])
+    options.add_argument("--batch", type=int, help="rows (256, or the work's)")
+    options.add_argument("--replicas", type=int, default=2)
+    options.add_argument("--capture", action="store_true")
+    options.add_argument("--steps", type=int, default=12)
+    options.add_argument("--rounds", type=int, default=7)
+    options.add_argument("--json", type=Path)
+    return options
+
+
+def main() -> None:
+    given = parser().parse_args()
+    found = []
+    for model in given.models:
+        found.append(measure(given, model))
+        print(json.dumps(found[-1]), flush=True)
+        if given.json:
+            write(given.json, {"models": found})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A table of sample inputs: one row per op, in a file per kind of op."""
 
 from cases import (
-    attention,
+    activation,
     elementwise,
     images,
     index,

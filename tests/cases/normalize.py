@@ -16,22 +16,49 @@ def _batch_norm(rng):
     return [of((4, 3)), of((2, 3, 4)), of((2, 3, 4, 5), False), of((2, 1, 3, 1)), of((0, 3, 2, 2))]
 
 
-STANDARD = (((4, 3), (1,), True), ((2, 3, 4), (1, 2), True), ((2, 3, 4), (0,), False),
-            ((3, 2), (0, 1), False), ((0, 3), (1,), True), ((2, 0), (1,), True),
-            ((5,), (0,), True), ((3, 9), (1,), False), ((2, 2, 6), (1,), True))  # fmt: skip
+BATCHES = (4, 3), (3, 2, 5), (2, 3, 2, 3), (5, 1), (2, 17)  # fmt: skip
 
 
-@row("standardize")
-def _standardize(rng):
-    found = [Sample([normal(rng, *s)], {"dim": d, "eps": 0.1, "center": c}) for s, d, c in STANDARD]
-    alone = Sample([normal(rng, 3, 1)], {"dim": (1,), "eps": 1e-2, "center": True}, smooth=False)
-    return [*found, alone]
+@row("batch_norm_own")
+def _batch_norm_own(rng):
+    return [Sample([normal(rng, *s), *(normal(rng, s[1]) if has else None for has in given)],
+                   {"eps": 0.1})
+            for s in BATCHES
+            for given in ((True, True), (False, False), (True, False))]  # fmt: skip
 
 
-@row("standardize_input", broadcasts=False)
-def _standardize_input(rng):
-    return [Sample([normal(rng, *s), normal(rng, *s)], {"dim": d, "eps": 0.1, "center": c})
-            for s, d, c in STANDARD]  # fmt: skip
+@row("batch_norm_own_back", broadcasts=False)
+def _batch_norm_own_back(rng):
+    return [Sample([normal(rng, *s), normal(rng, *s), normal(rng, s[1]), positive(rng, s[1]),
+                    normal(rng, s[1]) if has else None], {"eps": 0.1})
+            for s in BATCHES for has in (True, False)]  # fmt: skip
+
+
+GROUPS = (((4, 3), 1, True), ((2, 6, 4), 3, True), ((2, 4, 3, 2), 2, False), ((3, 5), 1, False),
+          ((0, 4), 2, True), ((2, 3, 0), 1, True), ((3, 37), 1, True), ((2, 3, 5), 3, True),
+          ((1, 40, 3), 5, True))  # fmt: skip
+UNDIVIDED = Sample([np.zeros((2, 3)), np.zeros(3), np.zeros(3)], {"groups": 2})
+
+
+@row("group_norm", wrong=(UNDIVIDED,))
+def _group_norm(rng):
+    found = [
+        Sample([normal(rng, *s), *(normal(rng, s[1]) if has else None for has in given)],
+               {"groups": g, "eps": 0.1, "center": c})
+        for s, g, c in GROUPS for given in ((True, True), (False, False))
+    ]  # fmt: skip
+    more = [Sample([normal(rng, 3, 4), normal(rng, 4), None], {"groups": 2, "eps": 0.1}),
+            Sample([normal(rng, 3, 4), None, normal(rng, 4)], {"eps": 0.1})]  # fmt: skip
+    return [*found, *more, Sample([normal(rng, 3, 1), None, None], {"eps": 1e-2}, smooth=False)]
+
+
+@row("group_norm_back", broadcasts=False, wrong=(
+    Sample([np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), None]),
+))  # fmt: skip
+def _group_norm_back(rng):
+    return [Sample([normal(rng, *s), normal(rng, *s), normal(rng, s[0], g), positive(rng, s[0], g),
+                    normal(rng, s[1]) if has else None], {"center": c})
+            for s, g, c in GROUPS for has in (True, False)]  # fmt: skip
 
 
 @row("softmax", "log_softmax", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
@@ -40,6 +67,12 @@ def _softmax(rng):
              ((0, 3), 1), ((2, 0), 1))  # fmt: skip
     large = Sample([np.array([[1000.0, 999.0], [-1000.0, -1001.0]])], {"dim": 1})
     return [*(Sample([normal(rng, *s)], {"dim": d}) for s, d in cases), large]
+
+
+@row("softmax_input", "log_softmax_input", broadcasts=False)
+def _softmax_input(rng):
+    cases = ((2, 3), 1), ((2, 3), 0), ((2, 3, 4), -1), ((2, 3, 4, 5), 1), ((5,), 0), ((0, 3), 1)
+    return [Sample([normal(rng, *s), normal(rng, *s)], {"dim": d}) for s, d in cases]
 
 
 def labels(rng, shape, count):

@@ -74,3 +74,23 @@ def _argsort(rng):
 def _unique(rng):
     x = rng.integers(0, 3, (4, 3)) * 1.0
     return [Sample([x]), Sample([x], {"dim": 0}), Sample([x], {"dim": 1}), Sample([x[:0]])]
+
+
+def _tied(rng, *shape):
+    return np.round(normal(rng, *shape) * 2) / 2
+
+
+@row("ranked")
+def _ranked(rng):
+    cases = (((4, 7), 1, 0, 3), ((5, 3), 0, 2, 3), ((2, 3, 9), 1, 1, 2), ((6,), 0, 0, 6),
+             ((1,), 0, 0, 1), ((700,), 0, 600, 601), ((3, 4), 1, 2, 2),
+             ((2, 3), 1, 0, 0))  # fmt: skip
+    return [Sample([_tied(rng, *s)], {"dim": d, "start": a, "stop": b, "descending": flip})
+            for s, d, a, b in cases for flip in (False, True)]  # fmt: skip
+
+
+@row("running_place")
+def _running_place(rng):
+    return [Sample([_tied(rng, *s)], {"dim": d, "largest": up})
+            for s, d in (((4, 9), 1), ((7, 2), 0), ((2, 5, 3), 1), ((1,), 0), ((0, 3), 0))
+            for up in (True, False)]  # fmt: skip

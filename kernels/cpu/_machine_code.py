@@ -1,0 +1,152 @@
+"""Machine code for this computer's CPU from LLVM's instructions, kept on disk between runs.
+
+Numba compiles loops; where every register counts we write the instructions ourselves, as functions
+of 64-bit integers (numbers and addresses) only. `address` compiles such a function once for each
+machine, in some 20 milliseconds, and loads it from a file of some kilobytes afterwards, in one.
+Compiled loops are given the address as a number, and `call` it: so they serve every shape, and
+Numba keeps them in its own cache.
+"""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import llvmlite
+import numba
+from llvmlite import binding, ir
+from numba import types
+from numba.extending import intrinsic
+
+INTEGER = ir.IntType(64)
+KEPT = "tiles"  # folder of machine code
+ENOUGH = 2  # LLVM's level of optimisation: the instructions come in the right order already
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of CPU: its name and features as LLVM calls them, and the registers it has."""
+
+    cpu: str
+    features: str
+    bytes: int
+    """Of a vector."""
+    rows: int
+    """Of the tallest register tile; see `_microkernel`."""
+
+    def lanes(self, dtype):
+        """How many values of `dtype` a vector holds."""
+        return self.bytes // dtype.itemsize
+
+
+@cache
+def host():
+    """The `Target` of this computer; None if it lacks AVX2, or if Numba's compiler is off."""
+    if numba.config.DISABLE_JIT:
+        return None
+    features = binding.get_host_cpu_features()
+    given = binding.get_host_cpu_name(), features.flatten()
+    if all(features.get(name) for name in ("avx512f", "avx512vl", "avx512dq", "avx512bw")):
+        return Target(*given, bytes=64, rows=14)
+    if features.get("avx2") and features.get("fma"):
+        return Target(*given, bytes=32, rows=6)
+    return None
+
+
+@cache
+def address(target, write, *parameters):
+    """Where the function lies that `write(target, *parameters)` gives LLVM's text of.
+
+    `write` is a plain function of a module; the function in its text is called "kernel".
+    """
+    with _one_at_a_time:  # two engines for the same code would be one too many: it would be freed
+        return _engine(target, write, parameters).get_function_address("kernel")
+
+
+_one_at_a_time = threading.Lock()
+
+
+@cache
+def _engine(target, write, parameters):
+    """What owns the machine code, for as long as the process lives."""
+    name = _name(target, write, parameters)
+    code = _kept(name)
+    machine = _machine(target)
+    if code is None:
+        module = binding.parse_assembly(write(target, *parameters))
+        module.verify()
+        code = machine.emit_object(module)
+        _keep(name, code)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
+
+
+def _machine(target):
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    kind = binding.Target.from_default_triple()
+    return kind.create_target_machine(target.cpu, target.features, ENOUGH, jit=True)
+
+
+def _name(target, write, parameters):
+    """Of the file: what the machine code depends on, in short."""
+    source = _source(write.__code__.co_filename)
+    words = (llvmlite.__version__, source, target, write.__qualname__, parameters)
+    return hashlib.sha256(repr(words).encode()).hexdigest()
+
+
+@cache
+def _source(path):
+    """A digest of what writes LLVM's text: a changed generator does not find old machine code."""
+    return hashlib.sha256(b"".join(Path(p).read_bytes() for p in (__file__, path))).hexdigest()
+
+
+def _kept(name):
+    """Machine code from a file that is whole; None if there is none."""
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            content = (folder / name).read_bytes()
+            if hashlib.sha256(content[32:]).digest() == content[:32]:
+                return content[32:]
+    return None
+
+
+def _keep(name, code):
+    """Write a file in the first folder that lets us; nothing happens where none does."""
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            handle, unfinished = tempfile.mkstemp(dir=folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            os.replace(unfinished, folder / name)
+            return
+
+
+def _folders():
+    """Where machine code may be kept: where Numba is told to, beside the source, at the user's."""
+    told = numba.config.CACHE_DIR
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    beside, users = Path(__file__).parent / "__pycache__", Path(home) / "minidp"
+    return [Path(folder) / KEPT for folder in ([told] if told else [beside, users])]
+
+
+@intrinsic
+def call(typing, address, arguments):
+    """In compiled code: call the function at `address` with a tuple of integers."""
+    given = types.UniTuple(types.int64, len(arguments))
+
+    def generate(context, builder, signature, values):
+        count = signature.args[1].count
+        kind = ir.FunctionType(ir.VoidType(), [INTEGER] * count).as_pointer()
+        numbers = [builder.extract_value(values[1], k) for k in range(count)]
+        builder.call(builder.inttoptr(values[0], kind), numbers)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, given), generate

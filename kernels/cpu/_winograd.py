@@ -1,0 +1,256 @@
+"""Winograd convolution of stride 1: F(4 x 4, 3 x 3) and F(4 x 4, 5 x 5), in float32.
+
+Input tiles of 6 x 6 (or 8 x 8) are transformed, multiplied with transformed weights in 36 (64)
+matrix products over channels by register tiles, and transformed back, a block of some dozen tiles
+at a time; the block stays in cache, and no image is copied. See `_transforms` for formulas, errors.
+
+Costs 36 instead of 144, or 64 instead of 400, multiplications for each pair of channels and tile,
+and some hundred more for each channel: from 64 channels on, as fast as direct convolution at 290 to
+330 GFLOP/s (for 5 x 5 from 32 channels on, at 260 to 290) on a core that multiplies at 115.
+"""
+
+import math
+from collections import namedtuple
+from functools import lru_cache
+
+import numpy as np
+
+from . import _tiling, switches
+from ._direct import unpack
+from ._jit import compiled, part
+from ._layout import ready
+from ._machine_code import call
+from ._memory import empty
+from ._microkernel import loops
+from ._transforms import OUTPUTS, points, transform
+
+CHANNELS = 16  # of source and target at least, so that products outweigh transforms
+TILES = 9  # of an image at least, so that they outweigh the transform of the weights
+CHAIN = {3: 128, 5: 64}  # channels in one sum: errors of longer ones would be felt
+TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
+GAP = 16  # values between planes: planes a power of two apart would share lines of the cache
+
+Grid = namedtuple("Grid", "high wide depth offset_h offset_w")  # images, and where tiles begin
+Sizes = namedtuple("Sizes", "source target size down across block chain width most")
+
+
+def fits(x, weights, output, stride, padding, dilation, groups):
+    """Whether a layer is worth it; the switch, its geometry and dtype alone decide."""
+    k, c, *kernel = weights
+    is_square = kernel in ([3, 3], [5, 5]) and x.dtype.char == "f"
+    if not is_square or not switches.winograd or min(k, c) < CHANNELS:
+        return False
+    is_large = math.prod(-(-length // OUTPUTS) for length in output) >= TILES
+    return is_large and groups == 1 and tuple(stride) == tuple(dilation) == (1, 1)
+
+
+class Blocks:
+    """How a layer is cut into blocks of tiles: `source` images are read, `target` ones written.
+
+    `direct` is the same layer's tiling for direct convolution, which says how weights are packed;
+    `offset` is how far tiles begin before the source's images.
+    """
+
+    def __init__(self, direct, source, target, offset, block):
+        self.direct, self.layer, self.r = direct, direct.layer, direct.layer.kernel[0]
+        c, k, size, rows = direct.sums, direct.columns, points(self.r), direct.layer.target.rows
+        down, across = (-(-length // OUTPUTS) for length in target)
+        self.planes = size**2
+        chain = min(c, CHAIN[self.r])
+        self.sizes = Sizes(Grid(*source, c, *offset), Grid(*target, k, 0, 0), size, down, across,
+                           block, chain, self.layer.width, rows)  # fmt: skip
+        self.width = -(-k // self.layer.width) * self.layer.width
+        self.weights = self.planes * c * self.width
+        self.loops = np.array([
+            loops((1, 1, count), a_inner=1, a_row=c, b_inner=self.layer.width, c_row=k)
+            for count in (chain, c - (c - 1) // chain * chain)
+        ])  # fmt: skip
+
+    def transforms(self, *names):
+        return tuple(transform(self.layer.target, name, self.r) for name in names)
+
+    def memory(self, dtype):
+        """Memory for a block's tiles of the source and of the target, after the transforms."""
+        depths = self.direct.sums, self.direct.columns
+        return [empty(self.planes * (self.sizes.block * depth + GAP), dtype) for depth in depths]
+
+    def tiles(self, n):
+        """How many tiles n images have."""
+        return n * self.sizes.down * self.sizes.across
+
+
+@lru_cache(maxsize=512)
+def forward(*key, block=TOGETHER[0]):
+    """The blocks of a convolution; `key` is what a `Layer` is made of."""
+    direct = _tiling.forward(*key, with_bias=False)
+    layer = direct.layer
+    return Blocks(direct, layer.image, layer.output, layer.padding, block)
+
+
+@lru_cache(maxsize=512)
+def backward(*key):
+    """The blocks of an input gradient, which is a convolution with turned weights."""
+    direct = _tiling.backward(*key)
+    layer = direct.layer
+    offset = [k - 1 - p for k, p in zip(layer.kernel, layer.padding, strict=True)]
+    return Blocks(direct, layer.output, layer.image, offset, TOGETHER[0])
+
+
+@lru_cache(maxsize=1024)
+def _tiles(layer, counts, columns, starts):
+    """Addresses of the tiles for so many rows."""
+    heights = {height for count in counts for height in layer.heights(count)}
+    return layer.tiles(heights, columns, starts)
+
+
+def conv2d(images, w, b, y, *layer):
+    """y (n, o, p, k): the convolution of images (n, h, w, c)."""
+    _convolve(forward(images.shape[1:3], w.shape, *layer, w.dtype), images, w, b, y)
+
+
+def conv2d_input(cotangents, w, dx, *layer):
+    """dx (n, h, w, c): the gradient in images of cotangents (n, o, p, k)."""
+    _convolve(backward(dx.shape[1:3], w.shape, *layer, w.dtype), cotangents, w, None, dx)
+
+
+def _convolve(blocks, source, w, b, target):
+    direct, sizes, count = blocks.direct, blocks.sizes, blocks.tiles(len(source))
+    packed, weights = _tiling.packed(direct, w), empty(blocks.weights, w.dtype)
+    turn, into, out = blocks.transforms("weights", "input", "output" if b is None else "biased")
+    transform_weights(turn, packed, weights, direct.sums, blocks.width, sizes.width, blocks.r,
+                      sizes.size)  # fmt: skip
+    counts = sizes.block, count % sizes.block
+    tiles = _tiles(direct.layer, counts, direct.columns, ("zero", "add"))
+    bias, planes = empty(0, w.dtype) if b is None else ready(b), blocks.memory(w.dtype)
+    multiply(tiles, blocks.loops, into, out, source.reshape(-1), weights, bias, *planes,
+             target.reshape(-1), count, sizes)  # fmt: skip
+
+
+def conv2d_weight(cotangents, images, dw, *layer):
+    """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
+    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=TOGETHER[1])
+    direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
+    c, k, count = direct.sums, direct.columns, blocks.tiles(len(images))
+    sums, total = (empty(size * c * blocks.width, dw.dtype) for size in (blocks.planes, r * r))
+    into, turn, back = blocks.transforms("input", "cotangent", "gradient")
+    numbers = np.array([
+        loops((1, 1, size), a_inner=c, a_row=1, b_inner=k, c_row=blocks.width)
+        for size in (sizes.block, count - (count - 1) // sizes.block * sizes.block)
+    ])  # fmt: skip
+    tiles = _tiles(direct.layer, (c,), k, ("zero", "add"))
+    correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1),
+              *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
+    transform_sums(back, sums, total, c, blocks.width, r, sizes.size)
+    unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2
+    unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
+
+
+@compiled
+def transform_weights(turn, packed, weights, c, columns, width, r, size):
+    """Weights (blocks, r, r, c, width) as (size, size, blocks, c, width)."""
+    item, step = packed.itemsize, c * columns
+    for block in range(columns // width):
+        for row in range(c):
+            source = packed.ctypes.data + (block * r * r * c + row) * width * item
+            target = weights.ctypes.data + (block * c + row) * width * item
+            call(turn, (source, target, width, r * c * width, c * width, size * step, step,
+                        0, r, 0, r, source))  # fmt: skip
+
+
+@compiled
+def transform_sums(back, sums, total, c, width, r, size):
+    """Sums (size, size, c, width) as the gradient (r, r, c, width), row by row."""
+    step, item = c * width, sums.itemsize
+    for row in range(c):
+        source = sums.ctypes.data + row * width * item
+        target = total.ctypes.data + row * width * item
+        call(back, (source, target, width, size * step, step, r * step, step, 0, size, 0, size,
+                    source))  # fmt: skip
+
+
+@part
+def place_of(tile, sizes):
+    """Image, and first row and pixel of its target, of a tile."""
+    across, down = sizes.across, sizes.down
+    return tile // (down * across), tile // across % down * OUTPUTS, tile % across * OUTPUTS
+
+
+@part
+def read(turn, images, planes, first, last, grid, size, sizes):
+    """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes."""
+    item, c, step = planes.itemsize, grid.depth, sizes.block * grid.depth + GAP
+    for tile in range(first, last):
+        image, row, pixel = place_of(tile, sizes)
+        top, left = row - grid.offset_h, pixel - grid.offset_w
+        source = ((image * grid.high + top) * grid.wide + left) * c
+        source = images.ctypes.data + source * item
+        target = planes.ctypes.data + (tile - first) * c * item
+        call(turn, (source, target, c, grid.wide * c, c, sizes.size * step, step, -top,
+                    min(size, grid.high - top), -left, min(size, grid.wide - left),
+                    source))  # fmt: skip
+
+
+@part
+def product(tiles, a, a_step, b, b_step, c, c_step, rows, columns, numbers, sizes):
+    """c = a @ b, or added to c: `rows` in as few tiles as possible, at addresses.
+
+    Rows of a, and blocks of columns of b, lie so many bytes apart, and tiles of rows of c.
+    """
+    parts = (rows + sizes.most - 1) // sizes.most
+    small, larger, item = rows // parts, rows % parts, c_step[1]
+    for column in range(0, columns, sizes.width):
+        exist = min(sizes.width, columns - column)
+        heights = tiles[1 if 2 * exist > sizes.width else 0]
+        row = 0
+        for p in range(parts):
+            height = small + (1 if p < larger else 0)
+            call(heights[height], (a + row * a_step, b, c + row * c_step[0] + column * item, a,
+                                   exist, numbers))  # fmt: skip
+            row += height
+        b += b_step
+
+
+@compiled
+def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, count, sizes):
+    """y: input tiles to planes, their products, and back, block after block of tiles."""
+    source, target, item = sizes.source, sizes.target, x.itemsize
+    c, k, width = source.depth, target.depth, sizes.width
+    step, panel = sizes.block * k + GAP, c * width * item
+    for first in range(0, count, sizes.block):
+        last = min(count, first + sizes.block)
+        read(into, x, planes, first, last, source, sizes.size, sizes)
+        for plane in range(sizes.size**2):
+            a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
+            b = weights.ctypes.data + plane * ((k + width - 1) // width) * panel
+            place = products.ctypes.data + plane * step * item
+            for chunk in range(0, c, sizes.chain):
+                starts = tiles[0 if chunk == 0 else 1]
+                steps = numbers[0 if chunk + sizes.chain < c else 1]
+                product(starts, a + chunk * item, c * item, b + chunk * width * item, panel, place,
+                        (k * item, item), last - first, k, steps.ctypes.data, sizes)  # fmt: skip
+        for tile in range(first, last):
+            image, row, pixel = place_of(tile, sizes)
+            place = y.ctypes.data + ((image * target.high + row) * target.wide + pixel) * k * item
+            call(out, (products.ctypes.data + (tile - first) * k * item, place, k,
+                       sizes.size * step, step, target.wide * k, k, 0,
+                       min(OUTPUTS, target.high - row), 0, min(OUTPUTS, target.wide - pixel),
+                       bias.ctypes.data))  # fmt: skip
+
+
+@compiled
+def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, count, sizes):
+    """sums (size, size, c, columns): products of a block's input and cotangent tiles, added up."""
+    source, target, item, width = sizes.source, sizes.target, x.itemsize, sizes.width
+    c, k = source.depth, target.depth
+    columns = (k + width - 1) // width * width
+    for first in range(0, count, sizes.block):
+        last = min(count, first + sizes.block)
+        read(into, x, planes, first, last, source, sizes.size, sizes)
+        read(turn, g, others, first, last, target, OUTPUTS, sizes)
+        starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
+        for plane in range(sizes.size**2):
+            a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
+            b = others.ctypes.data + plane * (sizes.block * k + GAP) * item
+            place = sums.ctypes.data + plane * c * columns * item
+            product(starts, a, item, b, width * item, place, (columns * item, item), c, k,
+                    steps.ctypes.data, sizes)  # fmt: skip

@@ -1,0 +1,71 @@
+"""Values chosen along one axis, and their adjoint: both move memory only."""
+
+import math
+
+import numpy as np
+
+from ._jit import compiled
+from ._layout import ready, served
+from ._memory import empty
+
+
+def take_along_dim(x, index, *, dim):
+    """y[..., i, ...] = x[..., index[..., i, ...], ...] along `dim`; declines what broadcasts."""
+    if not served(x) or not _fits(x.shape, index, dim):
+        return NotImplemented
+    y = empty(index.shape, x.dtype)
+    shape = _sides(index.shape, dim)
+    whole = _take(ready(x).reshape(_sides(x.shape, dim)), ready(index).reshape(shape),
+                  y.reshape(shape))  # fmt: skip
+    return y if whole else NotImplemented
+
+
+def scatter_along(x, index, *, shape, dim):
+    """Zeros of `shape` with x added, in order, at the places `index` along `dim`."""
+    if not served(x) or x.shape != index.shape or not _fits(shape, index, dim):
+        return NotImplemented
+    y, sides = empty(shape, x.dtype), _sides(x.shape, dim)
+    whole = _add(ready(x).reshape(sides), ready(index).reshape(sides),
+                 y.reshape(_sides(shape, dim)))  # fmt: skip
+    return y if whole else NotImplemented
+
+
+def _fits(shape, index, dim):
+    """Whether the index has the array's shape, but along `dim`."""
+    others = (a == b for axis, (a, b) in enumerate(zip(shape, index.shape, strict=False))
+              if axis != dim % len(shape))  # fmt: skip
+    same = shape and len(shape) == index.ndim and all(others)
+    return bool(same) and index.dtype == np.int64
+
+
+def _sides(shape, dim):
+    """(places before, along and behind `dim`)."""
+    dim %= len(shape)
+    return math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+
+
+@compiled
+def _take(x, index, y):
+    """Whether all numbers were places; those before the first wrong one are taken."""
+    for i in range(y.shape[0]):
+        for k in range(y.shape[1]):
+            for j in range(y.shape[2]):
+                at = index[i, k, j]
+                if not 0 <= at < x.shape[1]:
+                    return False
+                y[i, k, j] = x[i, at, j]
+    return True
+
+
+@compiled
+def _add(x, index, y):
+    """Whether all numbers were places; those before the first wrong one are added."""
+    y[:] = 0
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                at = index[i, k, j]
+                if not 0 <= at < y.shape[1]:
+                    return False
+                y[i, at, j] += x[i, k, j]
+    return True

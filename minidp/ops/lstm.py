@@ -1,0 +1,125 @@
+"""Long short-term memory over packed rows, see ``recurrent``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minidp.errors import ShapeError
+from minidp.op import op
+from minidp.ops.adjoint import each, given, recorded
+from minidp.ops.layout import concat
+from minidp.ops.linalg import flipped, matmul
+from minidp.ops.recurrent import (
+    Sizes,
+    backwards,
+    before,
+    columns,
+    in_order,
+    joined,
+    met,
+    sigmoid,
+    spans,
+    times,
+    turned,
+)
+from minidp.ops.trigonometric import tanh
+from minidp.types import Array, Shape
+
+
+def _check_back(dy: Shape, dh: Shape, dc: Shape, gates: Shape, *others: Shape, **_: Any) -> None:
+    if gates[1] != 4 * dc[1]:
+        raise ShapeError(f"lstm_back(dc {dc}, gates {gates}): expected four gates per value")
+
+
+@op("p h, n h, n h, p k, p h, n h, k h -> p k, n h, n h", outputs="da first first_cell",
+    check=_check_back)  # fmt: skip
+def lstm_back(xp: Any, dy: Array, dh: Array, dc: Array, gates: Array, cells: Array, c: Array,
+              w: Array, sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
+    """An LSTM backwards, from the cotangents of all states, the last ones and the last cells.
+
+    With dh of a state, step by step dc += dh o (1 - tanh^2 c); the gates' arguments get
+    da = (dc u i (1 - i), dc c_before f (1 - f), dc i (1 - u^2), dh tanh c o (1 - o)), the state
+    before gets da w, and the cell before dc f: at the first step they are the initial ones.
+    """
+    da, dh, dc, steps = xp.empty_like(gates), dh.copy(), dc.copy(), spans(sizes, reverse)
+    for k in reversed(range(len(steps))):
+        (start, n), (m, earlier) = steps[k], met(steps, k)
+        at, past = slice(start, start + n), xp.concatenate([cells[earlier], c[m:n]])
+        (i, f, u, o), t = columns(gates[at], c.shape[1]), xp.tanh(cells[at])
+        dm = dh[:n] + dy[at]
+        d = dc[:n] + dm * o * (1 - t * t)
+        parts = d * u * i * (1 - i), d * past * f * (1 - f), d * i * (1 - u * u)
+        da[at] = xp.concatenate([*parts, dm * t * o * (1 - o)], axis=1)
+        dh[:n], dc[:n] = xp.matmul(da[at], w), d * f
+    return da, dh, dc
+
+
+def lstm_adjoint(
+    g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any, sizes: Sizes,
+    reverse: bool,
+) -> Any:  # fmt: skip
+    """``lstm_back``; composed of ops where that would not do, or is to be differentiated."""
+    if v is not None or 3 in g or 4 in g or recorded(g, y, cells, gates, h, c, w):
+        return _composed(g, y, cells, gates, h, c, w, v, sizes, reverse)
+    into, dh, dc = given(g, 0, y), given(g, 1, h), given(g, 2, c)
+    da, dh, dc = lstm_back(into, dh, dc, gates, cells, c, w, sizes=sizes, reverse=reverse)
+    return da, dh, dc, matmul(flipped(da), before(y, h, sizes, reverse)), None
+
+
+def _composed(
+    g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any, sizes: Sizes,
+    reverse: bool,
+) -> Any:  # fmt: skip
+    past, own = before(cells, c, sizes, reverse), None
+    i, f, u, o = columns(gates, c.shape[1])
+    if 4 in g:  # something used the gates themselves
+        own = g[4] * concat(i * (1 - i), f * (1 - f), 1 - u * u, o * (1 - o), dim=1)
+    t = tanh(cells)
+    slope, to_o = o * (1 - t * t), t * o * (1 - o)
+    slopes = concat(u * i * (1 - i), past * f * (1 - f), i * (1 - u * u), dim=1)
+    into, dh, dc = given(g, 0, y), given(g, 1, h), given(g, 2, c)
+    found, outputs = [], []
+    for n, at in backwards(sizes, reverse):
+        outputs.append(dh[:n] + into[at])
+        dm = outputs[-1] if v is None else outputs[-1] @ v
+        d = (dc[:n] + g[3][at] if 3 in g else dc[:n]) + dm * slope[at]
+        da = concat(times(d, slopes[at]), dm * to_o[at], dim=1)
+        found.append(da if own is None else da + own[at])
+        dh, dc = joined([found[-1] @ w, dh[n:]]), joined([d * f[at], dc[n:]])
+    dx = in_order(found, reverse)
+    dw = matmul(flipped(dx), before(y, h, sizes, reverse))
+    if v is None:
+        return dx, dh, dc, dw, None
+    return dx, dh, dc, dw, matmul(flipped(in_order(outputs, reverse)), o * t)
+
+
+def _check_lstm(x: Shape, h: Shape, c: Shape, w: Shape, v: Shape | None, **constants: Any) -> None:
+    if x[1] != 4 * c[1] or (v is None and h[1] != c[1]):
+        raise ShapeError(f"lstm(x {x}, h {h}, c {c}): expected four gates for each of the cell's "
+                         "values, and as many in h unless it is projected")  # fmt: skip
+
+
+@op("p k, n r, n h, k r, r h -> p r, n r, n h, p h, p k",
+    outputs="y last last_cell cells gates", check=_check_lstm,
+    **each(lstm_adjoint, "x h c w v"))  # fmt: skip
+def lstm(xp: Any, x: Array, h: Array, c: Array, w: Array, v: Array = None, *, sizes: Sizes,
+         reverse: bool) -> Any:  # fmt: skip
+    """(i, f, u, o) = (sigmoid, sigmoid, tanh, sigmoid)(x + w h); c = f c + i u; h = o tanh c, or
+    v o tanh c. The states, the last ones, and what the gates were.
+
+    Sources: Hochreiter and Schmidhuber 1997; Gers, Schmidhuber and Cummins 2000 (f); Sak, Senior
+    and Beaufays 2014, arXiv 1402.1128 (v).
+    """
+    width = c.shape[1]
+    y, cells = xp.empty((len(x), h.shape[1]), x.dtype), xp.empty((len(x), width), x.dtype)
+    gates, h, c, w = xp.empty(x.shape, x.dtype), h.copy(), c.copy(), turned(xp, w, sizes)
+    for start, n in spans(sizes, reverse):
+        at = slice(start, start + n)
+        a = xp.add(xp.matmul(h[:n], w), x[at], out=gates[at])
+        u = xp.tanh(a[:, 2 * width : 3 * width])
+        sigmoid(xp, a)[:, 2 * width : 3 * width] = u
+        i, f, u, o = columns(a, width)
+        c[:n] = cells[at] = f * c[:n] + i * u
+        m = o * xp.tanh(c[:n])
+        h[:n] = y[at] = m if v is None else xp.matmul(m, v.T)
+    return y, h, c, cells, gates

@@ -1,0 +1,115 @@
+"""The end of a step: gradients are summed and inspected, parameters updated, everything committed.
+
+Until all replicas have agreed nothing changes; from then on nothing stops a replica before its
+part is done, so that a step happens whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minidp.parallel.communicator import Communicator
+from minidp.parallel.inspections import Inspection, Verdict
+from minidp.parallel.update import BucketUpdate
+from minidp.placement import place
+from minidp.random import default_generator
+from minidp.tensor import Tensor
+
+if TYPE_CHECKING:
+    from minidp.parallel.replica import World
+
+
+class Commit:
+    """The end of the running step of one replica.
+
+    To make one is to agree: it gives the last gradients, and ``numbers`` to be added over
+    replicas, and waits for the sums. ``whole``: all of each sum is needed, not this replica's slice
+    alone.
+    """
+
+    def __init__(self, world: World, numbers: Sequence[float], whole: bool) -> None:
+        self.world, self.verdict = world, Verdict()
+        self.sums = world.reduction.finish(numbers, whole)
+        self.totals = self.sums[-1].riding if self.sums else agree(world.comm, numbers, "loss")
+
+    def gather(self) -> None:
+        """Add what the replicas with rows have given for the commit."""
+        now = self.world.now
+        wanted = list(now.sums_at_commit.values())
+        if not wanted or self.world.rank not in now.ranks:
+            return
+        flat = np.concatenate([values for values, _ in wanted])
+        total = self.world.comm.all_reduce(flat, "sums at commit", now.ranks).wait()
+        start = 0
+        for values, action in wanted:
+            now.actions.append(partial(action, total[start : start + len(values)]))
+            start += len(values)
+
+    def inspect(self, inspections: Sequence[Inspection]) -> None:
+        """Let all look at the sums; what each replica finds is added in one exchange."""
+        world = self.world
+        found = [each.numbers(self.sums, world.rank, world.size) for each in inspections]
+        flat = [number for each in found for number in each]
+        totals = iter(agree(world.comm, flat, "inspections") if flat else ())
+        for inspection, numbers in zip(inspections, found, strict=True):
+            inspection.decide([next(totals) for _ in numbers], self.sums, self.verdict)
+
+    def apply(
+        self, optimizer: Any, updates: Sequence[BucketUpdate],
+        accepted: Callable[[list[float], str], None] | None,
+    ) -> None:  # fmt: skip
+        """Update this replica's slices; one replica acts for all, another if optimisers differ."""
+        world, skip = self.world, self.verdict.skip
+        self._scale()
+        for update, found in zip(updates, self.sums, strict=True):
+            if not skip:
+                with world.span("update", str(found.end), found.bytes):
+                    update.run(found, world.rank)
+        if world.rank == world.now.lead:
+            with world.span("commit", ""):
+                self._act_for_all()
+                if accepted is not None:
+                    accepted(self.totals, skip)
+        if not skip and world.exchange.once(optimizer, lambda: world.rank) == world.rank:
+            for update, found in zip(updates, self.sums, strict=True):
+                update.advance(found)
+
+    def end(self, afterwards: Callable[[], None] | None) -> None:
+        """Wait until all have done their part; then one calls ``afterwards``, if there is such."""
+        world = self.world
+        world.comm.barrier("end of step")
+        for found in self.sums:
+            found.end.release(found.reduced)
+        if afterwards is not None:
+            if world.rank == world.now.lead:
+                afterwards()
+            world.comm.barrier("after the step")
+
+    def _scale(self) -> None:
+        if self.verdict.scale != 1 and not self.verdict.skip:
+            for found in self.sums:
+                found.multiply(self.world.rank, self.verdict.scale)
+            self.world.comm.barrier("gradients scaled")
+
+    def _act_for_all(self) -> None:
+        """What happens once for all replicas: buffers and gradients are set."""
+        default_generator.step = self.world.step
+        self.world.now.used()
+        for action in self.world.now.actions if not self.verdict.skip else ():
+            action()
+        for found in self.sums:
+            bucket = found.bucket
+            views = bucket.views(place(found.reduced, bucket.home))
+            for p, view, used in zip(bucket.parameters, views, found.used, strict=True):
+                p.grad = Tensor(view) if used else None
+                p.changed()
+
+
+def agree(comm: Communicator, numbers: Sequence[float], name: str) -> list[float]:
+    """The sums of numbers over all replicas."""
+    total: list[float] = comm.all_reduce(np.array(numbers, np.float64), name).wait().tolist()
+    return total

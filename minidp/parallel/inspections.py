@@ -1,0 +1,184 @@
+"""Looks at the sums of a step's gradients before anything is updated; replicas decide alike."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from minidp.backend import backend_of
+from minidp.errors import ReplicaError
+from minidp.types import Array
+
+if TYPE_CHECKING:
+    from minidp.parallel.bucket import Bucket
+    from minidp.parallel.ends import BucketEnd
+    from minidp.parallel.reduction import BucketSum
+
+BLOCK = 2**14
+"""Elements whose squares are added together; a norm does not depend on who added which block."""
+
+
+class Verdict:
+    """What becomes of a step: gradients are to be multiplied by ``scale``, or it is skipped."""
+
+    def __init__(self) -> None:
+        self.scale = 1.0
+        self.skip = ""
+        """Why it is skipped, if it is."""
+
+
+class Inspection:
+    """One look at a step. ``whole``: it needs all of each sum, not this replica's slice alone."""
+
+    whole = False
+
+    def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:
+        """What this replica finds; the numbers of all replicas are added."""
+        return []
+
+    def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
+        """Change the verdict by the added numbers; raise what ends the step."""
+
+
+class Finite(Inspection):
+    """No gradient may be NaN or infinite: else the step raises, or is skipped."""
+
+    def __init__(self, policy: str) -> None:
+        self.policy = policy
+
+    def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:
+        return [float(sum(not finite(each.slice(rank)) for each in sums))]
+
+    def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
+        if found[0] and self.policy == "raise":
+            raise ReplicaError(f"the gradient of {suspect(sums)} is not finite (nan='raise')")
+        if found[0]:
+            verdict.skip = verdict.skip or f"the gradient of {suspect(sums)} is not finite"
+
+
+class Used(Inspection):
+    """Every parameter should be reached by backward: else a warning, once for each, or an error."""
+
+    def __init__(self, policy: str) -> None:
+        self.policy = policy
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
+        names = [name for each in sums if not all(each.used)
+                 for name, used in zip(each.bucket.names, each.used, strict=True) if not used]
+        if not names:
+            return
+        text = (
+            f"backward reached no replica's parameter(s) {', '.join(names)}: they stay as they are,"
+            " without decay or momentum"
+        )
+        if self.policy == "error":
+            raise ReplicaError(text + " (unused='error')")
+        with self._lock:
+            new = not self._told.issuperset(names)
+            self._told.update(names)
+        if new:
+            warnings.warn(text + "; freeze them with requires_grad_(False) if that is meant, or "
+                          "say unused='ignore'", stacklevel=2)  # fmt: skip
+
+
+class Scale(Inspection):
+    """Gradients were multiplied by ``factor`` to keep small ones in float16; it is divided out.
+
+    A step that overflows is skipped and the factor halved; after ``patience`` good ones in a row it
+    is doubled. Source: Micikevicius et al. 2018, arXiv 1710.03740.
+    """
+
+    def __init__(self, factor: float, dynamic: bool, patience: int = 2000) -> None:
+        self.factor, self.dynamic, self.patience, self.good = factor, dynamic, patience, 0
+
+    def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:
+        return [float(sum(not finite(each.slice(rank)) for each in sums))]
+
+    def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
+        verdict.scale /= self.factor
+        if found[0]:
+            verdict.skip = f"a gradient overflowed at loss scale {self.factor:g}"
+
+    def move(self, skipped: bool) -> None:
+        """Adapt the factor, once for all replicas."""
+        self.good = 0 if skipped else self.good + 1
+        if self.dynamic and skipped:
+            self.factor /= 2
+        elif self.dynamic and self.good == self.patience:
+            self.factor, self.good = self.factor * 2, 0
+
+
+class ClipNorm(Inspection):
+    """Gradients are scaled down to a norm of ``limit``, over all parameters together.
+
+    Source: Pascanu, Mikolov and Bengio 2013, arXiv 1211.5063.
+    """
+
+    whole = True
+
+    def __init__(self, limit: float, order: float = 2.0) -> None:
+        self.limit, self.order, self.norm = limit, order, math.nan
+
+    def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:
+        found: list[float] = []
+        for each in sums:
+            blocks = range(0, each.reduced.size, BLOCK)
+            found += [
+                power_sum(each.reduced[start : start + BLOCK], self.order)
+                if i % size == rank else 0.0 for i, start in enumerate(blocks)
+            ]  # fmt: skip
+        return found
+
+    def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
+        self.norm = verdict.scale * norm_of(found, self.order)
+        coefficient = self.limit / (self.norm + 1e-6)
+        verdict.scale *= min(1.0, coefficient) if math.isfinite(self.norm) else coefficient
+
+
+def power_sum(block: Array, order: float) -> float:
+    """The sum of |x|^order in float64, or the largest |x|."""
+    xp = backend_of(block).xp
+    wide = xp.abs(block.astype(np.float64))
+    return float(wide.max() if math.isinf(order) else (wide**order).sum())
+
+
+def norm_of(found: Sequence[float], order: float) -> float:
+    """The norm, from the power sums of blocks."""
+    if math.isinf(order):
+        return float(np.max(found, initial=0.0))
+    return float(math.fsum(found) ** (1 / order)) if np.isfinite(found).all() else math.nan
+
+
+def finite(array: Array) -> bool:
+    """Whether no element is NaN or infinite."""
+    return bool(backend_of(array).xp.isfinite(array).all())
+
+
+def suspect(sums: Sequence[BucketSum]) -> str:
+    """The first parameter with a gradient that is not finite."""
+    found = (name for each in sums for name in not_finite(each.bucket, each.reduced))
+    return next(found, "some parameter")
+
+
+def not_finite(bucket: Bucket, gradient: Array) -> Iterator[str]:
+    """The parameters of a bucket with a gradient that is not finite."""
+    for name, view in zip(bucket.names, bucket.views(gradient), strict=True):
+        if not finite(view):
+            yield f"parameter {name}"
+
+
+def require_finite(end: BucketEnd) -> None:
+    """A ReplicaError that names the first parameter with a gradient that is not finite."""
+    for name in not_finite(end.bucket, end.gradient):
+        raise ReplicaError(f"the gradient of {name} is not finite (nan='raise')")
+
+
+def anything(end: BucketEnd) -> None:
+    """No objection."""

@@ -1,0 +1,70 @@
+"""The options of a scheduler: what is wrong with them is said before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from minidp.errors import ReplicaError
+from minidp.parallel.inspections import ClipNorm, Finite, Inspection, Scale, Used
+
+FIRST_SCALE = 2.0**16
+
+
+def check_parts(model: Any, loss: Any, optimizer: Any) -> None:
+    """A ReplicaError for what is no loss, or no optimiser."""
+    if isinstance(loss, type) or not callable(loss) or not hasattr(optimizer, "param_groups"):
+        raise ReplicaError(
+            f"Scheduler(model, {loss!r}, {type(optimizer).__name__}): expected a loss, such as "
+            "nn.CrossEntropyLoss(), and an optimizer, such as optim.SGD(model.parameters())"
+        )
+
+
+def check_trained(model: Any, groups: Sequence[Sequence[Any]]) -> None:
+    """A ReplicaError when a parameter of the model is to be trained by nobody."""
+    known = {id(p) for group in groups for p in group}
+    named = model.named_parameters() if hasattr(model, "named_parameters") else ()
+    for name, parameter in named:
+        if parameter.requires_grad and id(parameter) not in known:
+            raise ReplicaError(
+                f"parameter {name!r} of the model is not in the optimizer: give it to the "
+                "optimizer, or freeze it with requires_grad_(False)"
+            )
+
+
+def inspections(
+    nan: str | None, clip_norm: float | None, loss_scale: float | str | None, unused: str
+) -> list[Inspection]:
+    """What is asked of the gradients of every step, in order."""
+    result: list[Inspection] = []
+    if nan not in (None, "raise", "skip"):
+        raise ReplicaError(f"nan={nan!r}: expected None, 'raise' or 'skip'")
+    if unused not in ("warn", "error", "ignore"):
+        raise ReplicaError(f"unused={unused!r}: expected 'warn', 'error' or 'ignore'")
+    if unused != "ignore":
+        result.append(Used(unused))
+    if loss_scale is not None:
+        dynamic = loss_scale == "dynamic"
+        factor = FIRST_SCALE if dynamic else positive("loss_scale", loss_scale, (int, float))
+        result.append(Scale(factor, dynamic))
+    if nan is not None:
+        result.append(Finite(nan))
+    if clip_norm is not None:
+        result.append(ClipNorm(positive("clip_norm", clip_norm, (int, float))))
+    return result
+
+
+def positive(name: str, value: Any, kind: Any = int) -> Any:
+    """The value; a ReplicaError unless it is a number above 0."""
+    if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < math.inf:
+        what = "a whole number" if kind is int else "a number"
+        raise ReplicaError(f"{name}={value!r}: expected {what} greater than 0")
+    return value
+
+
+def sizes(bucket_kib: Any) -> tuple[float, float]:
+    """The sizes of the first bucket and of the others, in KiB."""
+    first, limit = bucket_kib if isinstance(bucket_kib, (tuple, list)) else (bucket_kib, bucket_kib)
+    return (positive("bucket_kib", first, (int, float)),
+            positive("bucket_kib", limit, (int, float)))  # fmt: skip

@@ -1,0 +1,97 @@
+"""The sums of one step's gradients: started bucket by bucket while backward goes on, then waited
+for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from minidp.mode import mode
+from minidp.parallel.bucket import Bucket
+from minidp.parallel.communicator import Communicator, Sum, bounds
+from minidp.parallel.ends import BucketEnd
+from minidp.parallel.faults import DroppedSum, meet
+from minidp.types import Array
+
+
+class BucketSum:
+    """A bucket's sum over replicas, as one of them sees it.
+
+    ``used`` tells which parameters were reached by backward anywhere.
+    """
+
+    def __init__(self, end: BucketEnd, work: Sum, whole: bool) -> None:
+        self.end, self.bucket = end, end.bucket
+        self.reduced: Array = work.wait() if whole else work.slice()
+        self.sharers = work.sharers
+        count = len(end.bucket.parameters)
+        self.used = [reached > 0 for reached in work.numbers[:count].tolist()]
+        self.riding: list[float] = work.numbers[count:].tolist()
+
+    @property
+    def bytes(self) -> int:
+        """The size of the sum."""
+        return int(self.reduced.nbytes)
+
+    def slice(self, rank: int) -> Array:
+        """The slice of the sum that this replica updates."""
+        start, stop = slice_of(self.bucket, self.end.peers, rank)
+        return self.reduced[start:stop]
+
+    def multiply(self, rank: int, factor: float) -> None:
+        """Multiply this replica's slice of the memory that the sum lies in."""
+        start, stop = slice_of(self.bucket, self.sharers, rank)
+        self.reduced[start:stop] *= self.reduced.dtype.type(factor)
+
+
+def slice_of(bucket: Bucket, sharers: Sequence[int], rank: int) -> tuple[int, int]:
+    """Where the slice of ``rank`` starts and stops, among those who share the bucket's memory."""
+    cuts, place = bounds(bucket.size, len(sharers)), sharers.index(rank)
+    return cuts[place], cuts[place + 1]
+
+
+class Reduction:
+    """Adds the gradients of ``ends`` over replicas, in index order on every one of them.
+
+    ``check`` is given each end before its gradient goes, and may raise.
+    """
+
+    def __init__(
+        self, comm: Communicator, ends: Sequence[BucketEnd], check: Callable[[BucketEnd], None]
+    ) -> None:  # fmt: skip
+        self.comm, self.ends, self.check = comm, ends, check
+        self._works: list[Sum] = []
+
+    def start_ready(self) -> None:
+        """Start the sums whose turn it is.
+
+        The last one waits for ``finish``: who gives it agrees to the step.
+        """
+        while len(self._works) < len(self.ends) - 1:
+            if not self.ends[len(self._works)].whole:
+                return
+            self._start()
+
+    def _start(self, numbers: Sequence[float] = ()) -> None:
+        index, comm = len(self._works), self.comm
+        end = self.ends[index]
+        if mode.faults and meet(comm.rank, comm.step, "bucket", index, end.gradient):
+            self._works.append(DroppedSum(comm.exchange, comm.rank, str(end)))
+            return
+        self.check(end)
+        riding = [*end.reached, *numbers]
+        comm.exchange.moment(comm.rank, "ready", str(end), end.bucket.master.data.nbytes)
+        self._works.append(comm.sum_bucket(end.gradient, str(end), riding))
+
+    def finish(self, numbers: Sequence[float], whole: bool) -> list[BucketSum]:
+        """Start what backward left open, and wait. The last sum carries the replica's ``numbers``.
+
+        Buckets that no gradient reached go with zeros.
+        """
+        for end in self.ends:
+            if not end.whole:
+                end.pack({})
+        self.start_ready()
+        if self.ends:
+            self._start(numbers)
+        works, self._works = self._works, []
+        return [BucketSum(e, work, whole) for e, work in zip(self.ends, works, strict=True)]

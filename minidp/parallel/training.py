@@ -1,0 +1,241 @@
+"""The programs of a scheduler's replicas: to train on every batch, or to evaluate it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minidp.autograd import no_grad
+from minidp.captured import Captured, kind_of
+from minidp.errors import ReplicaError
+from minidp.mode import aside, switched, told_as
+from minidp.parallel.batch import Batch
+from minidp.parallel.denominator import Sums, share_of, told, total_weight
+from minidp.parallel.evaluation import host
+from minidp.parallel.faults import meet
+from minidp.parallel.feed import Feed
+from minidp.parallel.inspections import Inspection, Scale, anything, require_finite
+from minidp.parallel.progress import Progress
+from minidp.parallel.recorder import Recorder
+from minidp.parallel.replica import World
+from minidp.parallel.split import Share, parts, shares
+from minidp.tensor import Tensor
+from minidp.types import float32
+
+
+class Gradients:
+    """Forward and backward of some rows: what a captured step records."""
+
+    def __init__(
+        self, model: Callable[..., Any], loss: Callable[..., Tensor], finite: bool
+    ) -> None:  # fmt: skip
+        self.model, self.loss, self.finite = model, loss, finite
+
+    def __call__(self, batch: tuple[Any, ...], denominator: Any, *kind: Any) -> Tensor:
+        """The loss of the rows; a captured step is known for each ``kind``."""
+        loss = self.forward(batch, denominator)
+        if self.finite:
+            aside(require_finite_loss, loss)
+        loss.backward()
+        return loss
+
+    def forward(self, batch: tuple[Any, ...], denominator: Any) -> Tensor:
+        inputs, named, targets = batch
+        outputs = self.model(*inputs, **named)
+        with told(self.loss, denominator):
+            return self.loss(outputs, targets)
+
+
+@told_as("raise if not finite")
+def require_finite_loss(loss: Tensor) -> None:
+    """A ReplicaError for a loss that is NaN or infinite."""
+    value = float(loss)
+    if not np.isfinite(value):
+        raise ReplicaError(f"the loss is {value} (nan='raise')")
+
+
+class Program(ABC):
+    """What the programs of replicas share: each batch, with a step begun for it."""
+
+    def __init__(self, gradients: Gradients, weights: Sequence[Fraction]) -> None:
+        self.gradients, self.weights = gradients, weights
+
+    @abstractmethod
+    def __call__(self, world: World, feed: Feed) -> Any:
+        """Run all batches, as one replica."""
+
+    def steps(self, world: World, feed: Feed) -> Iterator[tuple[Batch, list[Share]]]:
+        """Every batch, and the shares of all replicas."""
+        step = world.step
+        split: list[Share] = []
+        for given, used in feed.each(world.rank, world.exchange):
+            batch, step = Batch.of(given), step + 1
+            if not split or batch.rows != split[0].total:
+                split = shares(batch.rows, self.weights)
+            ranks = [rank for rank, share in enumerate(split) if share.rows]
+            world.begin(step, split[world.rank], ranks)
+            world.now.used = used
+            yield batch, split
+
+
+class Replays:
+    """The replicas' captured steps. In a step all of them replay, or all run eagerly."""
+
+    def __init__(self, gradients: Gradients, size: int, fuse: bool) -> None:
+        self.captured = [Captured(gradients, fuse) for _ in range(size)]
+        self._all: dict[Any, bool] = {}  # by kind of batch: whether all can replay
+        self._can = [True] * size
+
+    def __call__(
+        self, world: World, kind: Any, given: Any, denominator: Any, part: Share
+    ) -> Tensor:
+        """Run a part of a step of this ``kind``."""
+        told: Any = None
+        if denominator is not None:  # it depends on the targets: an argument of the step
+            dtype = world.ends[0].bucket.dtype if world.ends else float32
+            told = Tensor(np.array(denominator, dtype)).to(world.device)
+        step = self.captured[world.rank]
+        step.allowed = self._all.get(kind, False)
+        loss: Tensor = step(given, told, part, world.factor)
+        first = part.start == world.now.share.start
+        self._can[world.rank] = step.replays and (first or self._can[world.rank])
+        return loss
+
+    def agree(self, kind: Any, ranks: Sequence[int]) -> None:
+        """A step of this kind is over, and was run by ``ranks``."""
+        self._all[kind] = all(self._can[rank] for rank in ranks)
+
+
+class Training(Program):
+    """Trains on every batch: forward and backward of this replica's rows, and the update."""
+
+    def __init__(
+        self, gradients: Gradients, weights: Sequence[Fraction], optimizer: Any, accumulate: int,
+        inspections: list[Inspection], replays: Replays | None, progress: Progress,
+        on_step: Callable[[], None] | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(gradients, weights)
+        self.optimizer, self.accumulate, self.inspections = optimizer, accumulate, inspections
+        self.replays, self.progress, self.on_step = replays, progress, on_step
+        self.scale = next((each for each in inspections if isinstance(each, Scale)), None)
+
+    def __call__(self, world: World, feed: Feed) -> None:
+        world.inspections = self.inspections
+        world.check = require_finite if self.gradients.finite else anything
+        for batch, split in self.steps(world, feed):
+            if batch.rows == 0:
+                raise ReplicaError("a batch without rows cannot be trained on; drop it")
+            kind = None
+            if self.replays is not None:
+                kind = kind_of(batch.inputs, batch.named, batch.targets, self.accumulate)
+            world.factor = self.scale.factor if self.scale is not None else 1.0
+            meet(world.rank, world.step, "forward")
+            loss = self._gradients(world, batch, split, kind)
+            meet(world.rank, world.step, "update")
+            accepted = partial(self._accepted, world, batch.rows, kind)
+            world.update(self.optimizer, [loss], accepted, self.on_step)
+
+    def _accepted(
+        self, world: World, rows: int, kind: Any, totals: list[float], skipped: str
+    ) -> None:
+        """What else belongs to a step, once for all replicas: it is counted, and its replicas
+        agree whether to replay the next one like it."""
+        self.progress.count(rows, totals[0], bool(skipped))
+        if self.replays is not None:
+            self.replays.agree(kind, world.now.ranks)
+        if self.scale is not None:
+            self.scale.move(bool(skipped))
+
+    def _gradients(
+        self, world: World, batch: Batch, split: list[Share], kind: Any
+    ) -> float:
+        """This replica's share of the loss; its gradients are on their way when it returns."""
+        pieces = [parts(share, self.accumulate) for share in split]
+        known = total_weight(self.gradients.loss, batch.targets)
+        if self.accumulate > 1 and known is None:
+            world.now.sums = self._sums(world, batch, pieces)
+        return sum(
+            float(self._part(world, batch, part, share_of(known, part), kind)) * part.fraction
+            for part in self._begun(world, pieces)
+        )
+
+    def _begun(self, world: World, pieces: list[list[Share]]) -> Iterator[Share]:
+        """This replica's parts that have rows, each begun."""
+        own = [part for part in pieces[world.rank] if part.rows]
+        for place, part in enumerate(own):
+            active = [rank for rank, each in enumerate(pieces) if each[place].rows]
+            world.begin_part(part, active, part is own[-1])
+            if world.now.sums is not None:
+                world.now.sums.begin_part(place)
+            yield part
+
+    def _sums(self, world: World, batch: Batch, pieces: list[list[Share]]) -> Sums:
+        """What the means of all parts consist of, by a forward of each."""
+        sums = world.now.sums = Sums()
+        with no_grad():
+            for part in self._begun(world, pieces):
+                self.gradients.forward(self._cut(world, batch, part), None)
+        world.now.actions.clear()
+        world.now.active = world.now.ranks
+        sums.complete(lambda flat: world.all_reduce(flat, "sums of the parts"))
+        return sums
+
+    def _part(
+        self, world: World, batch: Batch, part: Share, denominator: float | None, kind: Any
+    ) -> Tensor:
+        given = self._cut(world, batch, part)
+        if self.replays is not None:
+            return self.replays(world, kind, given, denominator, part)
+        recording = world.exchange.recording
+        if recording is None:
+            return self.gradients(given, denominator)
+        watch = Recorder(recording, world.rank, world.step)
+        with switched(watch=watch):
+            loss = self.gradients(given, denominator)
+        watch.close()
+        return loss
+
+    def _cut(self, world: World, batch: Batch, part: Share) -> tuple[Any, ...]:
+        with world.span("copy", ""):
+            own = batch.cut(part, world.device)
+        return own.inputs, own.named, own.targets
+
+
+class Evaluation(Program):
+    """The loss and the metrics' sums over this replica's rows of every batch."""
+
+    def __init__(
+        self, gradients: Gradients, weights: Sequence[Fraction],
+        metrics: Sequence[Callable[[Tensor, Tensor], Any]],
+    ) -> None:  # fmt: skip
+        super().__init__(gradients, weights)
+        self.metrics = metrics
+
+    def __call__(self, world: World, feed: Feed) -> tuple[int, float, list[float]]:
+        """(rows, what the losses divide by, sums: the loss and each metric)."""
+        rows, weight, sums = 0, 0.0, [0.0] * (len(self.metrics) + 1)
+        with no_grad():
+            for batch, split in self.steps(world, feed):
+                share = split[world.rank]
+                if share.rows:
+                    total, found = self._found(world, batch, share)
+                    rows, weight = rows + share.rows, weight + total * share.fraction
+                    sums = [a + b for a, b in zip(sums, found, strict=True)]
+        return rows, weight, sums
+
+    def _found(self, world: World, batch: Batch, share: Share) -> tuple[float, list[float]]:
+        loss_of = self.gradients.loss
+        known = total_weight(loss_of, batch.targets)
+        total = share.total if known is None else known
+        own = batch.cut(share, world.device)
+        outputs = self.gradients.model(*own.inputs, **own.named)
+        with told(loss_of, share_of(known, share)):
+            loss = float(loss_of(outputs, own.targets))
+        sums = [loss * total * share.fraction if total else 0.0]
+        metrics = [metric(outputs, own.targets) for metric in self.metrics]
+        return total, sums + [float(np.sum(np.asarray(host(each)))) for each in metrics]
