@@ -33,7 +33,7 @@ WHOLE = {"key": (1, 2, 3), "row": 4, "batch_dim": 0}
 
 def calls(dtype):
     """Calls of every kernel in dtype: name, arrays, constants."""
-    made = [*elementwise(), *reductions(), *rows(), *images(), *indexed(), *optimisers()]
+    made = [*elementwise(), *reductions(), *rows(), *steps(), *images(), *indexed(), *optimisers()]
     given = [(name, arrays_in(arrays, dtype), how) for name, arrays, how in made]
     return [*given, *heads(dtype), *formulas(dtype)]
 
@@ -52,8 +52,6 @@ def elementwise():
         yield name, (x,), {}
     yield "noise", (x,), WHOLE
     yield "dropout", (x,), WHOLE | {"p": 0.5}
-    h = random((30, 9))
-    yield "lstm_back", (h, h, np.abs(random((30, 36))), h, h), {}
 
 
 def formulas(dtype):
@@ -86,22 +84,34 @@ def rows():
         yield "logsumexp", (x,), {"dim": 1, "keepdim": False}
         yield "cross_entropy", (x, target), {"ignore_index": 0}
         yield "cross_entropy_input", (g, x, target), {"ignore_index": 0}
-        how = {"dim": (1,), "eps": 0.1, "center": True}
-        yield "standardize", (x,), how
-        yield "standardize_input", (x, x), how
+        yield "softmax_input", (x, x), {"dim": 1}
+        yield "log_softmax_input", (x, x), {"dim": 1}
+        how, c = {"groups": 1, "eps": 0.1, "center": True}, random(x.shape[1])
+        yield "group_norm", (x, c, c), how
+        yield "group_norm_back", (x, x, g[:, None], g[:, None], None), {"center": True}
     x, row = random((2, 3, 60)), random(3)
     yield "batch_norm", (x, row, np.abs(row), None, row), {"eps": 1e-5}
+    yield "batch_norm_own", (x, row, None), {"eps": 1e-5}
+    yield "batch_norm_own_back", (x, x, row, np.abs(row), row), {"eps": 1e-5}
+    yield "group_norm", (x, row, row), {"groups": 3, "eps": 1e-5, "center": False}
+
+
+def steps():
+    how = {"sizes": (30, 20), "reverse": False}
+    x, y, h, w = random((50, 36)), random((50, 9)), random((30, 9)), random((36, 9))
+    yield "lstm", (x, h, h, w, None), how
+    yield "lstm_back", (y, h, h, np.abs(x), y, h, w), how
 
 
 def heads(dtype):
     """Attention and its cotangents, in narrow and wide heads."""
     for width in (5, 60 if dtype == np.float64 else 100):
-        q, k, v, y = (random((2, n, w)).astype(dtype)
+        q, k, v, dy = (random((2, n, w)).astype(dtype)
                       for n, w in ((40, width), (70, width), (70, 3), (40, 3)))  # fmt: skip
-        mask, total = random((40, 70)).astype(dtype), random((2, 40)).astype(dtype) + 5
+        mask, rest = random((40, 70)).astype(dtype), random((2, 40)).astype(dtype) + 5
         how = {"scale": 0.3, "causal": False}
         yield "attention", (q, k, v, mask), how
-        yield "attention_input", (y, total, q, k, v, y, total, mask), how
+        yield "attention_back", (dy, q, k, v, dy, rest, mask), how
 
 
 def images():

@@ -1,15 +1,20 @@
 """Every launch has as many blocks and threads as its work needs, and no more."""
 
+import inspect
 import math
+from importlib import import_module
 
 import numpy as np
 import pytest
 from cuda_calls import calls
 from cuda_kernels import BACKENDS
 
-from minidp.kernels.cuda import emulate
+from minidp import optim
+from minidp.kernels.cuda import KERNELS, emulate
+from minidp.op import OPS
 
 EMU = BACKENDS["loops"]
+RULED = optim.SGD, optim.Adam  # their rules are ops by import
 
 
 def blocks(count, threads=256):
@@ -57,8 +62,10 @@ def heads(part, size):
 
 
 WORK = {
-    **dict.fromkeys(("embedding", "take_along", "lstm_back", "batch_norm", "im2col", "col2im",
-                     "sgd", "adam", "rmsprop", "adadelta", "adamax"), each(lambda a: a["count"])),
+    **dict.fromkeys(("embedding", "take_along", "im2col", "col2im", "lstm", "lstm_back",
+                     "batch_norm", "batch_norm_squares", "batch_norm_products",
+                     "batch_norm_slope", "sgd", "adam", "rmsprop", "adadelta", "adamax"),
+                    each(lambda a: a["count"])),
     **dict.fromkeys(("relu", "neg", "exp", "log", "tanh", "sigmoid", "sqrt", "add", "sub", "mul",
                      "div", "relu_input", "fused"), each(lambda a: a["n"])),
     **{f"{name}_pool2d{part}": each(lambda a: a["count"]) for name in ("max", "avg")
@@ -79,8 +86,10 @@ WORK = {
     "logsumexp": row(lambda a: a["y"].size, lambda a: a["classes"]),
     "cross_entropy": row(lambda a: a["losses"].size, lambda a: a["classes"]),
     "cross_entropy_input": row(lambda a: a["g"].size, lambda a: a["classes"]),
-    "standardize": row(lambda a: a["y"].size // a["length"], lambda a: a["length"]),
-    "standardize_input": row(lambda a: a["dx"].size // a["length"], lambda a: a["length"]),
+    **dict.fromkeys(("softmax_input", "log_softmax_input"),
+                    row(lambda a: a["dx"].size // a["classes"], lambda a: a["classes"])),
+    **dict.fromkeys(("group_norm", "group_norm_back"),
+                    row(lambda a: a["mean"].size, lambda a: a["x"].size // a["mean"].size)),
     **{f"attention_{part}{size}": heads(part, size)
        for part in ("", "query_", "key_value_") for size in ("narrow", "wide")},
     "conv2d_direct": each(lambda a: a["groups"] * a["filters"] * pixels(a)),
@@ -125,3 +134,14 @@ def test_no_launch_is_too_small_or_too_large(launches, dtype):
         numbers = {key: int(x) if isinstance(x, np.integer) else x for key, x in given.items()}
         assert sizes == WORK[name](numbers), name
     assert {name for name, _, _ in launches} | {"fused"} == set(WORK) - {"avg_pool2d_gather"}
+
+
+@pytest.mark.parametrize("file", list(KERNELS))
+def test_every_kernel_is_an_ops_and_takes_its_constants(file):
+    launchers = import_module(f"minidp.kernels.cuda.{file}")
+    for name in KERNELS[file]:
+        if name not in ("fused", "pack"):  # of captured steps, and of buckets
+            op, given = OPS[name], inspect.signature(getattr(launchers, name)).parameters
+            named = [p.name for p in given.values() if p.kind is p.KEYWORD_ONLY]
+            assert named == list(op.constants), name
+            assert len(given) - 1 == len(inspect.signature(op.body).parameters) - 1, name

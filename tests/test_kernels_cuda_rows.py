@@ -16,23 +16,43 @@ EMU = BACKENDS["loops"]
 @BOTH
 @EACH
 @pytest.mark.parametrize("center", [True, False])
-@pytest.mark.parametrize(("shape", "dim"), [
-    ((4, 3), (1,)), ((3, 2, 35), (1, 2)), ((2, 1), (1,)), ((300,), (0,)), ((0, 3), (1,)),
-    ((2, 600), (1,)),
+@pytest.mark.parametrize(("shape", "groups"), [
+    ((4, 3), 1), ((3, 4, 35), 2), ((2, 1), 1), ((2, 6, 3, 2), 3), ((2, 600), 1), ((2, 9), 9),
 ])  # fmt: skip
-def test_standardize(backend, shape, dim, center, dtype):
-    x, how = normal(shape) + 0.5, {"dim": dim, "eps": 0.1, "center": center}
-    check(backend, "standardize", x, dtype=dtype, **how)
-    check(backend, "standardize_input", normal(shape), x, dtype=dtype, **how)
+def test_group_norm(backend, shape, groups, center, dtype):
+    x, weight, bias = arrays([normal(shape) + 0.5, *normal((2, shape[1]))], dtype)
+    how = {"groups": groups, "eps": 0.1, "center": center}
+    _, mean, r = check(backend, "group_norm", x, weight, bias, dtype=dtype, **how)
+    check(backend, "group_norm", x, None, bias, dtype=dtype, **how)
+    for scale in (weight, None):
+        given = normal(shape), x, mean, r, scale
+        check(backend, "group_norm_back", *given, dtype=dtype, center=center)
 
 
 @BOTH
 def test_the_variance_of_large_numbers_loses_no_digits(backend):
     x = normal((2, 50)) + 1e6
-    y = call(backend, "standardize", x, dim=(1,), eps=0.0, center=True)
+    y, *_ = call(backend, "group_norm", x, None, None, groups=1, eps=0.0, center=True)
     wanted = (x - x.mean(1)[:, None]) / x.std(1)[:, None]
     np.testing.assert_allclose(y, wanted, 1e-9, 1e-9)
-    assert call(backend, "standardize", x, dim=(0,), eps=0.1, center=True) is NotImplemented
+    y, *_ = call(backend, "batch_norm_own", x.T, None, None, eps=0.0)
+    np.testing.assert_allclose(y, wanted.T, 1e-9, 1e-9)
+
+
+def test_norms_decline_what_has_no_values_or_does_not_fit():
+    how = {"groups": 1, "eps": 0.1, "center": True}
+    for shape in ((0, 3), (2, 3, 0)):
+        x, c = normal(shape), normal(3)
+        assert call(EMU, "group_norm", x, None, None, **how) is NotImplemented
+        assert call(EMU, "batch_norm_own", x, None, None, eps=0.1) is NotImplemented
+        back = call(EMU, "batch_norm_own_back", x, x, c, c, None, eps=0.1)
+        assert back is NotImplemented
+        means = normal((shape[0], 1))
+        back = call(EMU, "group_norm_back", x, x, means, means, None, center=True)
+        assert back is NotImplemented
+    x, wrong = normal((2, 3)), normal(6)
+    assert call(EMU, "group_norm", x, wrong, None, **how) is NotImplemented
+    assert call(EMU, "batch_norm_own", x, wrong, None, eps=0.1) is NotImplemented
 
 
 @BOTH
@@ -49,12 +69,42 @@ def test_batch_norm(backend, shape, dtype):
 
 @BOTH
 @EACH
-@pytest.mark.parametrize("shape", [(3, 5), (1, 70), (9, 40), (0, 2)])
-def test_lstm_back(backend, shape, dtype):
-    n, width = shape
-    gates = rng.random((n, 4 * width))
-    check(backend, "lstm_back", normal(shape), normal(shape), gates, normal(shape), normal(shape),
-          dtype=dtype)  # fmt: skip
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5, 4), (300, 2), (2, 1, 300)])
+def test_batch_norm_by_its_own_statistics(backend, shape, dtype):
+    x, weight, bias = arrays([normal(shape) + 0.5, *normal((2, shape[1]))], dtype)
+    for affine in ((weight, bias), (None, None)):
+        _, mean, var = check(backend, "batch_norm_own", x, *affine, dtype=dtype, eps=0.1)
+        given = normal(shape), x, mean, var, affine[0]
+        check(backend, "batch_norm_own_back", *given, dtype=dtype, eps=0.1)
+
+
+@BOTH
+@EACH
+@pytest.mark.parametrize(("shape", "dim"), [((4, 10), 1), ((2, 70, 3), 1), ((3, 600), -1),
+                                            ((0, 3), 1), ((3, 0), 1), ((5,), 0)])  # fmt: skip
+def test_cotangents_of_softmax(backend, shape, dim, dtype):
+    y = rng.random(shape)
+    check(backend, "softmax_input", normal(shape), y, dtype=dtype, dim=dim)
+    check(backend, "log_softmax_input", normal(shape), -y, dtype=dtype, dim=dim)
+
+
+STEPS = [((3,), False, 5), ((9, 9, 4, 1), False, 40), ((9, 9, 4, 1), True, 7), ((1, 1), True, 70),
+         ((0, 0), False, 2)]  # fmt: skip
+
+
+@BOTH
+@EACH
+@pytest.mark.parametrize(("sizes", "reverse", "width"), STEPS)
+def test_lstm(backend, sizes, reverse, width, dtype):
+    p, n, how = sum(sizes), sizes[0], {"sizes": sizes, "reverse": reverse}
+    w = normal((4 * width, width)) / width**0.5
+    h, c = arrays(normal((2, n, width)), dtype)
+    given = arrays([normal((p, 4 * width)), h, c, w], dtype)
+    _, _, _, cells, gates = check(backend, "lstm", *given, None, dtype=dtype, **how)
+    slopes = arrays([normal((p, width)), *normal((2, n, width))], dtype)
+    check(backend, "lstm_back", *slopes, gates, cells, c, given[3], dtype=dtype, **how)
+    projected = call(backend, "lstm", *given, np.zeros((width, width)), **how)
+    assert projected is NotImplemented
 
 
 @BOTH

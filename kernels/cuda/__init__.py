@@ -12,7 +12,8 @@ KERNELS = {
     ),
     "reduce": ("sum", "amax", "amin", "argmax", "argmin"),
     "softmax": (
-        *("softmax", "log_softmax", "logsumexp", "cross_entropy", "cross_entropy_input"),
+        *("softmax", "softmax_input", "log_softmax", "log_softmax_input", "logsumexp"),
+        *("cross_entropy", "cross_entropy_input"),
     ),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "pool": (
@@ -20,10 +21,12 @@ KERNELS = {
     ),
     "dropout": ("dropout", "noise"),
     "fused": ("fused",),
-    "normalize": ("batch_norm", "standardize", "standardize_input"),
+    "normalize": (
+        *("batch_norm", "batch_norm_own", "batch_norm_own_back", "group_norm", "group_norm_back"),
+    ),
     "index": ("embedding", "embedding_weight", "put", "take_along_dim", "scatter_along"),
-    "recurrent": ("lstm_back",),
-    "attention": ("attention", "attention_input"),
+    "recurrent": ("lstm", "lstm_back"),
+    "attention": ("attention", "attention_back"),
     "bucket": ("pack",),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
 }

@@ -15,10 +15,11 @@
 // each query and key. Expected limit: reads of shared memory, about one for each product. Not
 // measured yet.
 //
-// Backward: with P the weights, made again from `total` (the log of the sum of e^score), and
-// D = sum of dy y along a row (less the cotangent of `total`): dS = P (dy V^T - D),
-// dQ = scale dS K; dV = P^T dy, dK = scale dS^T Q. query: a block has queries and goes over keys,
-// as forward; key_value: a block has keys and goes over queries. So both add in order.
+// Backward: with P the weights, made again from `rest` (the log of the sum of e^score; infinity
+// where a query sees nothing, so that its weights are 0), and D = sum of dy y along a row:
+// dS = P (dy V^T - D), dQ = scale dS K; dV = P^T dy, dK = scale dS^T Q. query: a block has queries
+// and goes over keys, as forward; key_value: a block has keys and goes over queries. So both add
+// in order.
 // Bytes and flops: about 2.5 times those of forward.
 #include "float16.cuh"
 #include "thread.cuh"
@@ -73,7 +74,7 @@ __device__ void store(T *row, const W *sums, int length, W factor) {
 
 template <int WIDTH, int EACH, typename T>
 __device__ void attention(const T *q, const T *k, const T *v, const T *mask, T *y,
-                          Wide<T> *total, Heads<Wide<T>> s) {
+                          Wide<T> *rest, Heads<Wide<T>> s) {
     typedef Wide<T> W;
     __shared__ W own[8 * EACH][WIDTH];
     __shared__ W key[32][WIDTH + 1];
@@ -83,7 +84,7 @@ __device__ void attention(const T *q, const T *k, const T *v, const T *mask, T *
     int warp = threadIdx.x / 32 * EACH, lane = threadIdx.x % 32;
     long long head = blockIdx.x / tiles;
     q += head * s.queries * s.width, k += head * s.keys * s.width, v += head * s.keys * s.depth;
-    y += head * s.queries * s.depth, total += head * s.queries, mask += head * s.mask_step;
+    y += head * s.queries * s.depth, rest += head * s.queries, mask += head * s.mask_step;
     W sums[EACH][WIDTH / 32] = {};
     W sum[EACH] = {};
     W top[EACH];
@@ -118,14 +119,14 @@ __device__ void attention(const T *q, const T *k, const T *v, const T *mask, T *
         if (query >= s.queries) continue;
         store<WIDTH / 32>(y + (long long)query * s.depth, sums[r], s.depth,
                           sum[r] > 0 ? 1 / sum[r] : sum[r]);
-        if (lane == 0) total[query] = log(sum[r]) + top[r];
+        if (lane == 0) rest[query] = sum[r] == 0 ? -top[r] : log(sum[r]) + top[r];
     }
 }
 
 // dS of a block's queries, tile by tile of keys, times the keys.
 template <int WIDTH, int EACH, typename T>
 __device__ void query_input(const T *g, const T *q, const T *k, const T *v, const T *mask,
-                            const Wide<T> *total, const Wide<T> *delta, T *dq,
+                            const Wide<T> *rest, const Wide<T> *delta, T *dq,
                             Heads<Wide<T>> s) {
     typedef Wide<T> W;
     __shared__ W own[8 * EACH][WIDTH];
@@ -138,7 +139,7 @@ __device__ void query_input(const T *g, const T *q, const T *k, const T *v, cons
     long long head = blockIdx.x / tiles;
     q += head * s.queries * s.width, k += head * s.keys * s.width, v += head * s.keys * s.depth;
     g += head * s.queries * s.depth, dq += head * s.queries * s.width;
-    total += head * s.queries, delta += head * s.queries, mask += head * s.mask_step;
+    rest += head * s.queries, delta += head * s.queries, mask += head * s.mask_step;
     W sums[EACH][WIDTH / 32] = {};
     load<8 * EACH, WIDTH>(own, q, first, s.queries, s.width, s.scale);
     load<8 * EACH, WIDTH>(slope, g, first, s.queries, s.depth, W(1));
@@ -151,10 +152,10 @@ __device__ void query_input(const T *g, const T *q, const T *k, const T *v, cons
         for (int r = 0; r < EACH; ++r) {
             int query = first + warp + r;
             W mine = 0;
-            if (s.seen(query, start + lane) && total[query] > minus_infinity<W>()) {
+            if (s.seen(query, start + lane)) {
                 W score = dot(own[warp + r], key[lane], s.width);
                 if (s.mask_step >= 0) score += mask[(long long)query * s.keys + start + lane];
-                W p = exp(score - total[query]);
+                W p = exp(score - rest[query]);
                 mine = p * (dot(slope[warp + r], value[lane], s.depth) - delta[query]);
             }
             weight[warp + r][lane] = mine;
@@ -173,7 +174,7 @@ __device__ void query_input(const T *g, const T *q, const T *k, const T *v, cons
 // P and dS of a block's keys, tile by tile of queries, times dy and the queries.
 template <int WIDTH, int EACH, typename T>
 __device__ void key_value_input(const T *g, const T *q, const T *k, const T *v, const T *mask,
-                                const Wide<T> *total, const Wide<T> *delta, T *dk, T *dv,
+                                const Wide<T> *rest, const Wide<T> *delta, T *dk, T *dv,
                                 Heads<Wide<T>> s) {
     typedef Wide<T> W;
     __shared__ W own[8 * EACH][WIDTH];
@@ -188,7 +189,7 @@ __device__ void key_value_input(const T *g, const T *q, const T *k, const T *v, 
     q += head * s.queries * s.width, k += head * s.keys * s.width, v += head * s.keys * s.depth;
     g += head * s.queries * s.depth, dk += head * s.keys * s.width;
     dv += head * s.keys * s.depth;
-    total += head * s.queries, delta += head * s.queries, mask += head * s.mask_step;
+    rest += head * s.queries, delta += head * s.queries, mask += head * s.mask_step;
     W of_key[EACH][WIDTH / 32] = {};
     W of_value[EACH][WIDTH / 32] = {};
     load<8 * EACH, WIDTH>(own, k, first, s.keys, s.width, W(1));
@@ -201,10 +202,10 @@ __device__ void key_value_input(const T *g, const T *q, const T *k, const T *v, 
         for (int r = 0; r < EACH; ++r) {
             int query = start + lane, key = first + warp + r;
             W p = 0, mine = 0;
-            if (s.seen(query, key) && total[query] > minus_infinity<W>()) {
+            if (s.seen(query, key)) {
                 W score = dot(own[warp + r], other[lane], s.width);
                 if (s.mask_step >= 0) score += mask[(long long)query * s.keys + key];
-                p = exp(score - total[query]);
+                p = exp(score - rest[query]);
                 mine = p * (dot(value[warp + r], slope[lane], s.depth) - delta[query]);
             }
             weight[warp + r][lane] = p, bend[warp + r][lane] = mine;
@@ -227,20 +228,20 @@ __device__ void key_value_input(const T *g, const T *q, const T *k, const T *v, 
     int queries, int keys, int width, int depth, int causal, W scale, long long mask_step
 #define ATTENTION_OF(WIDTH, EACH, T, W, suffix)                                                   \
     extern "C" __global__ void minidp_attention_##suffix(                                         \
-        const T *q, const T *k, const T *v, const T *mask, T *y, W *total, HEADS(W)) {            \
-        attention<WIDTH, EACH>(q, k, v, mask, y, total,                                           \
+        const T *q, const T *k, const T *v, const T *mask, T *y, W *rest, HEADS(W)) {             \
+        attention<WIDTH, EACH>(q, k, v, mask, y, rest,                                            \
                                {queries, keys, width, depth, causal, scale, mask_step});          \
     }                                                                                             \
     extern "C" __global__ void minidp_attention_query_##suffix(                                   \
-        const T *g, const T *q, const T *k, const T *v, const T *mask, const W *total,            \
+        const T *g, const T *q, const T *k, const T *v, const T *mask, const W *rest,             \
         const W *delta, T *dq, HEADS(W)) {                                                        \
-        query_input<WIDTH, EACH>(g, q, k, v, mask, total, delta, dq,                              \
+        query_input<WIDTH, EACH>(g, q, k, v, mask, rest, delta, dq,                               \
                                  {queries, keys, width, depth, causal, scale, mask_step});        \
     }                                                                                             \
     extern "C" __global__ void minidp_attention_key_value_##suffix(                               \
-        const T *g, const T *q, const T *k, const T *v, const T *mask, const W *total,            \
+        const T *g, const T *q, const T *k, const T *v, const T *mask, const W *rest,             \
         const W *delta, T *dk, T *dv, HEADS(W)) {                                                 \
-        key_value_input<WIDTH, EACH>(g, q, k, v, mask, total, delta, dk, dv,                      \
+        key_value_input<WIDTH, EACH>(g, q, k, v, mask, rest, delta, dk, dv,                       \
                                      {queries, keys, width, depth, causal, scale, mask_step});    \
     }
 // Rows of up to 256 and 512 bytes; of long ones fewer fit in 48 KiB of shared memory.

@@ -7,46 +7,52 @@ from .runtime import blocks, int32, number, suffix
 
 
 def attention(gpu, q, k, v, mask=None, *, scale, causal):
-    """(softmax(scale q k^T + mask) v, log of the sum of e^score) of each head."""
-    how = sizes(gpu, (q, k, v), mask, scale, causal)
+    """softmax(scale q k^T + mask) v, and the log of the sum of e^score, for each head."""
+    how = sizes((q, k, v, mask), scale, causal)
     if how is None:
         return NotImplemented
-    y, total = forward(gpu, q, k, v, how)
-    return y, total.astype(q.dtype, copy=False)
+    y, rest = forward(gpu, q, k, v, mask, how)
+    return y, rest.astype(q.dtype, copy=False)
 
 
-def forward(gpu, q, k, v, how):
-    """(y, total), the latter in float32 for float16."""
-    ending, rows, mask, numbers = how
+def forward(gpu, q, k, v, mask, how):
+    """(y, rest), the latter in float32 for float16."""
+    ending, rows, numbers = how
     y = gpu.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-    total = gpu.empty(q.shape[:-1], number(q))
-    arrays = (*map(gpu.contiguous, (q, k, v)), mask, y, total)
-    launch(gpu, "", ending, q, rows, (*arrays, *numbers))
-    return y, total
+    rest = gpu.empty(q.shape[:-1], number(q))
+    mask, step = masked(gpu, mask, q, k)
+    arrays = (*map(gpu.contiguous, (q, k, v)), mask, y, rest)
+    launch(gpu, "", ending, q, rows, (*arrays, *numbers, step))
+    return y, rest
 
 
-def attention_input(gpu, dy, dtotal, q, k, v, y, total, mask=None, *, scale, causal):
-    """(dq, dk, dv) for the cotangents dy and dtotal of attention's outputs y and total.
+def attention_back(gpu, dy, q, k, v, y, rest, mask=None, *, scale, causal):
+    """(dq, dk, dv) for the cotangent of y, from what attention gave: y and rest.
 
-    A `total` in float16 has too few digits to make the weights again: it is computed once more.
+    A `rest` in float16 has too few digits to make the weights again: it is computed once more.
     """
-    how = sizes(gpu, (q, k, v, y, dy, total, dtotal), mask, scale, causal)
+    how = sizes((q, k, v, mask, dy, y, rest), scale, causal)
     if how is None:
         return NotImplemented
-    ending, rows, mask, numbers = how
-    if total.dtype != number(q):
-        total = forward(gpu, q, k, v, how)[1]
-    wide = [x.astype(number(q), copy=False) for x in (dy, y, dtotal)]
-    delta = gpu.contiguous((wide[0] * wide[1]).sum(axis=-1) - wide[2])
-    given = (*map(gpu.contiguous, (dy, q, k, v)), mask, gpu.contiguous(total), delta)
+    ending, rows, numbers = how
+    if rest.dtype != number(q):
+        rest = forward(gpu, q, k, v, mask, how)[1]
+    level = gpu.contiguous((wide(dy) * wide(y)).sum(axis=-1))
+    mask, step = masked(gpu, mask, q, k)
+    given = (*map(gpu.contiguous, (dy, q, k, v)), mask, gpu.contiguous(rest), level)
     dq, dk, dv = (gpu.empty(x.shape, x.dtype) for x in (q, k, v))
-    launch(gpu, "query_", ending, q, rows, (*given, dq, *numbers))
-    launch(gpu, "key_value_", ending, k, rows, (*given, dk, dv, *numbers))
+    launch(gpu, "query_", ending, q, rows, (*given, dq, *numbers, step))
+    launch(gpu, "key_value_", ending, k, rows, (*given, dk, dv, *numbers, step))
     return dq, dk, dv
 
 
-def sizes(gpu, arrays, mask, scale, causal):
-    """(kernel's ending, rows of a block, mask, other arguments); None: declined."""
+def wide(x):
+    """x in what kernels compute in: float16 as float32."""
+    return x.astype(number(x), copy=False)
+
+
+def sizes(arrays, scale, causal):
+    """(kernel's ending, rows of a block, its numbers but the step of the mask); None: declined."""
     q, k, v = arrays[:3]
     kind, alike = suffix(*arrays), q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
     if kind is None or not alike or 0 in q.shape + k.shape + v.shape:
@@ -56,9 +62,8 @@ def sizes(gpu, arrays, mask, scale, causal):
         return None
     narrow = 16 if kind == "f64" else 32  # rows of a block
     ending, rows = (f"narrow_{kind}", narrow) if largest <= 256 else (f"wide_{kind}", 8)
-    mask, step = masked(gpu, mask, q, k)
     shape = int32(q.shape[-2], k.shape[-2], q.shape[-1], v.shape[-1], causal)
-    return ending, rows, mask, (*shape, number(q)(scale), step)
+    return ending, rows, (*shape, number(q)(scale))
 
 
 def masked(gpu, mask, q, k):
@@ -69,7 +74,7 @@ def masked(gpu, mask, q, k):
     shape = (q.shape[-2], k.shape[-2])
     mask = mask.reshape(mask.shape[-2:]) if one else mask
     mask = gpu.xp.broadcast_to(mask, shape if one else (*q.shape[:-2], *shape))
-    return gpu.contiguous(mask.astype(q.dtype, copy=False)), 0 if one else prod(shape)
+    return gpu.contiguous(mask), 0 if one else prod(shape)
 
 
 def launch(gpu, name, ending, x, rows, args):

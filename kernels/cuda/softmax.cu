@@ -34,6 +34,29 @@ template <typename T> __device__ void log_softmax(const T *x, T *y, long long cl
         y[c] = (x[c] - row.largest) - log_total;
 }
 
+// dx = y (g - sum of g y), of y = softmax(x)
+template <typename T>
+__device__ void softmax_input(const T *g, const T *y, T *dx, long long classes) {
+    long long first = blockIdx.x * classes;
+    Wide<T> total = 0;
+    for (long long c = threadIdx.x; c < classes; c += blockDim.x)
+        total += g[first + c] * y[first + c];
+    total = block_reduce<Sum>(total);
+    for (long long c = threadIdx.x; c < classes; c += blockDim.x)
+        dx[first + c] = y[first + c] * (g[first + c] - total);
+}
+
+// dx = g - e^y sum of g, of y = log_softmax(x)
+template <typename T>
+__device__ void log_softmax_input(const T *g, const T *y, T *dx, long long classes) {
+    long long first = blockIdx.x * classes;
+    Wide<T> total = 0;
+    for (long long c = threadIdx.x; c < classes; c += blockDim.x) total += g[first + c];
+    total = block_reduce<Sum>(total);
+    for (long long c = threadIdx.x; c < classes; c += blockDim.x)
+        dx[first + c] = g[first + c] - exp(Wide<T>(y[first + c])) * total;
+}
+
 // y = log s + m; a row of minus infinities gives that, one with an infinity that
 template <typename T> __device__ void logsumexp(const T *x, T *y, long long classes) {
     x += blockIdx.x * classes;
@@ -72,6 +95,14 @@ __device__ void cross_entropy_input(const T *g, const T *x, const long long *tar
     }                                                                                             \
     extern "C" __global__ void minidp_log_softmax_##suffix(const T *x, T *y, long long classes) { \
         log_softmax(x, y, classes);                                                               \
+    }                                                                                             \
+    extern "C" __global__ void minidp_softmax_input_##suffix(                                     \
+        const T *g, const T *y, T *dx, long long classes) {                                       \
+        softmax_input(g, y, dx, classes);                                                         \
+    }                                                                                             \
+    extern "C" __global__ void minidp_log_softmax_input_##suffix(                                 \
+        const T *g, const T *y, T *dx, long long classes) {                                       \
+        log_softmax_input(g, y, dx, classes);                                                     \
     }                                                                                             \
     extern "C" __global__ void minidp_logsumexp_##suffix(const T *x, T *y, long long classes) {   \
         logsumexp(x, y, classes);                                                                 \

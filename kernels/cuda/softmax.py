@@ -32,7 +32,26 @@ def softmax_kernel(name):
     return launch
 
 
+def softmax_input_kernel(name):
+    """The launcher of softmax_input or log_softmax_input: g and the function's y, along `dim`."""
+
+    def launch(gpu, g, y, *, dim):
+        kind = suffix(g, y)
+        if kind is None or y.ndim == 0 or g.shape != y.shape:
+            return NotImplemented
+        g, y = (rows_of(gpu, x, dim) for x in (g, y))
+        dx, classes = gpu.empty(y.shape, y.dtype), y.shape[-1]
+        args = (g, y, dx, classes)
+        gpu.launch("softmax", f"{name}_{kind}", row_count(y), threads_for(classes), args)
+        return gpu.xp.moveaxis(dx, -1, dim)
+
+    launch.__name__ = name
+    return launch
+
+
 softmax, log_softmax = softmax_kernel("softmax"), softmax_kernel("log_softmax")
+softmax_input = softmax_input_kernel("softmax_input")
+log_softmax_input = softmax_input_kernel("log_softmax_input")
 
 
 def logsumexp(gpu, x, *, dim, keepdim):
