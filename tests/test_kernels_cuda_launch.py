@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cuda_calls import calls
 from cuda_kernels import BACKENDS
+from training import batches, distance, flat, mlp, scheduler
 
 from minidp import optim
 from minidp.kernels.cuda import KERNELS, emulate
@@ -145,3 +146,18 @@ def test_every_kernel_is_an_ops_and_takes_its_constants(file):
             named = [p.name for p in given.values() if p.kind is p.KEYWORD_ONLY]
             assert named == list(op.constants), name
             assert len(given) - 1 == len(inspect.signature(op.body).parameters) - 1, name
+
+
+def test_the_first_part_of_a_gradient_is_packed_and_others_are_added(launches):
+    trained = []
+    for device in ("cpu", "emu:0"):
+        for accumulate in (1, 3):
+            launches.clear()
+            model = mlp()
+            train = scheduler(model, devices=device)
+            for x, y in batches(7, 2):
+                train(x, y, accumulate=accumulate)
+            packed = [name for name, _, _ in launches].count("pack")
+            assert packed == (2 if device == "emu:0" else 0)  # one bucket, once a step
+            trained.append(flat(model))
+    assert all(distance(other, trained[0]) < 1e-11 for other in trained[1:])
