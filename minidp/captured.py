@@ -167,14 +167,7 @@ class Captured:
         Captured.__init__(self, **state)
 
     def _plan(self, key: Any) -> Recordings:
-        try:
-            hash(key)
-            found = self._plans.pop(key, None) or Recordings(self.fuse)
-        except TypeError as error:
-            raise TypeError(
-                f"{error}: the arguments of a captured step are Tensors, arrays and constants that "
-                "can be hashed, also in tuples, lists and dicts"
-            ) from error
+        found = self._plans.pop(_hashable(key), None) or Recordings(self.fuse)
         self._plans[key] = found  # the last used is the last
         while len(self._plans) > SIGNATURES:
             self._plans.pop(next(iter(self._plans)), None)
@@ -200,7 +193,19 @@ class Captured:
 def kind_of(*arguments: Any) -> Any:
     """What tells arguments of one kind from those of another, as a captured step does."""
     tensors: list[Tensor] = []
-    return form_of(arguments, tensors), tuple(map(_kind, tensors))
+    return _hashable((form_of(arguments, tensors), tuple(map(_kind, tensors))))
+
+
+def _hashable(key: Any) -> Any:
+    """The key; a TypeError that says what the arguments of a step may be."""
+    try:
+        hash(key)
+    except TypeError as error:
+        raise TypeError(
+            f"{error}: the arguments of a captured step are Tensors, arrays and constants that "
+            "can be hashed, also in tuples, lists and dicts"
+        ) from error
+    return key
 
 
 def capture(function: Callable[..., Any], fuse: bool = True) -> Captured:

@@ -83,8 +83,8 @@ class Mode(threading.local):
         self.context = _quiet(Context())
 
     def handed_on(self) -> dict[str, Any]:
-        """The modes that a replica's thread takes over from the thread that launches it."""
-        names = "grad", "default_dtype", "default_device", "faults"
+        """The modes that a thread takes over from the one that starts it."""
+        names = "grad", "default_dtype", "default_device"
         return {name: getattr(self, name) for name in names}
 
 

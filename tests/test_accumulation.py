@@ -93,3 +93,17 @@ def test_a_failing_part_changes_nothing():
     assert everything(run) == before
     with pytest.raises(ReplicaError, match="accumulate=0: expected a whole number"):
         run(x, y, accumulate=0)
+
+
+@pytest.mark.parametrize("loss", [nn.MSELoss(), nn.SmoothL1Loss()], ids=str)
+def test_a_plain_mean_of_values_needs_no_forward_beforehand(loss):
+    rows, results = [], []
+    x, y = dp.rand(11, 6).double(), dp.rand(11, 4).double()
+    for accumulate in (1, 3):
+        model = mlp("float64")
+        model.register_forward_hook(lambda module, given, result: rows.append(len(result)))
+        run = scheduler(model, loss, adam, devices=2)
+        results.append((float(run(x, y, accumulate=accumulate)), flat(model)))
+    assert sorted(rows) == [1, 2, 2, 2, 2, 2, 5, 6]
+    assert results[1][0] == pytest.approx(results[0][0], rel=1e-12)
+    assert distance(results[1][1], results[0][1]) < 1e-11

@@ -7,7 +7,7 @@ from training import adam, batches, distance, everything, flat, mlp, scheduler, 
 import minidp as dp
 from minidp import Tensor, nn, optim
 from minidp.device import Device
-from minidp.errors import GraphError
+from minidp.errors import GraphError, ReplicaError
 from minidp.parallel.bucket import Bucket, make_buckets
 from minidp.parallel.memory import Memory, Slot
 from minidp.parameter import Parameter
@@ -229,6 +229,21 @@ ACTS = [assign, write, copy, load, load_optimizer, clear_optimizer, change_in_pl
 @every_layout
 def test_what_the_caller_does_between_steps(layout, act):
     assert distance(act_between(layout, act), act_between({"devices": 1}, act)) < 1e-12
+
+
+@every_layout
+def test_a_parameter_that_is_added_late(layout):
+    run = scheduler(mlp(), optimizer=adam, **layout)
+    run.run(DATA[:2])
+    run.model.append(nn.Linear(4, 4).double())
+    before = flat(run.model)
+    for train in (lambda: run.run(DATA[:2]), lambda: run(*DATA[0])):
+        with pytest.raises(ReplicaError, match=r"'3\.weight' .* is not in the optimizer"):
+            train()
+    assert np.array_equal(flat(run.model), before)
+    run.optimizer.add_param_group({"params": list(run.model[3].parameters())})
+    run.run(DATA[:2])
+    assert run.model[3].weight.grad is not None and not np.array_equal(flat(run.model), before)
 
 
 def test_a_gradient_that_is_held_stays():

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -53,7 +55,11 @@ def test_prints_plain_lines_and_one_last_line_of_json(tmp_path):
     (["--resume", "nowhere.safetensors"], "no such file"),
     (["--save", "no/such/folder/file"], "cannot be written"),
     (["--data", "no-such-folder"], "no-such-folder"),
+    (["--kv-store", "dist_sync"], "several machines come in a later version"),
+    (["--gpus", "0"], "give one of them"),
     (["--epochs", "0"], "--epochs"),
+    (["--accumulate", "0"], "--accumulate"),
+    (["--fingerprint", "-1"], "--fingerprint"),
     (["--batch-size", "-3"], "--batch-size"),
     (["--model", "transformer"], "--model"),
     (["--unknown"], "--unknown"),
@@ -70,7 +76,7 @@ def test_gpus_without_a_gpu_say_what_to_do(tmp_path):
 
     if get_backend("cuda").count():
         pytest.skip("this machine has a GPU, so --gpus is no mistake here")
-    done = run(*SMALL, "--gpus", "0,2", check=2, cwd=tmp_path)
+    done = run("--gpus", "0,2", check=2, cwd=tmp_path)
     assert len(done.stderr.splitlines()) == 1 and "emu" in done.stderr
 
 
@@ -140,6 +146,9 @@ def test_the_installation_reports_itself():
     (["--plot", "picture.txt"], ".png"),
     (["--save", "."], "no file"),
     (["--save", "/proc/x"], "cannot be written"),
+    (["--timeline", "out.svg"], ".html, .json, .txt"),
+    (["--timeline", "no/such/folder/out.html"], "cannot be written"),
+    (["--log", "."], "no file"),
     (["--lr", "inf"], "--lr"),
     (["--rows", "0"], "--rows"),
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")  # fmt: skip
@@ -217,6 +226,54 @@ def test_pitfalls_finds_nothing_wrong_where_nothing_is():
     assert pitfalls.dropout(1, draws=3)["variance"] == 1
     found = pitfalls.evaluation(pitfalls.network(), 64, 2)  # 64 rows need no padding
     assert found["right"] == found["padded"]
+
+
+def fingerprints(done):
+    return [line for line in done.stdout.splitlines() if line.startswith("step ")]
+
+
+def test_fingerprints_are_equal_on_any_devices_captured_or_not(tmp_path):
+    common = ["--replicas", "3", "--fingerprint", "3", "--workload", "2,1", "--verify"]
+    expected = fingerprints(run(*SMALL, *common[:4], cwd=tmp_path))
+    assert [line.split(":")[0] for line in expected] == ["step 3", "step 6", "step 9"]
+    for more in ([], ["--capture"], ["--kv-store", "nccl"]):
+        assert fingerprints(run(*SMALL, *common, *more, cwd=tmp_path)) == expected
+    parts = fingerprints(run(*SMALL, *common, "--accumulate", "2", cwd=tmp_path))
+    assert len(parts) == 3 and parts != expected  # equal but for rounding
+
+
+@pytest.mark.parametrize("suffix", [".html", ".json", ".txt"])
+def test_a_timeline_of_the_first_epoch_and_a_log(suffix, tmp_path):
+    path = tmp_path / f"out{suffix}"
+    done = run(*SMALL, "--timeline", path.name, "--log", "log", "--batch-size", "20", cwd=tmp_path)
+    assert done.stdout.count(f"wrote {path.name}") == 1
+    text = path.read_text()
+    if suffix == ".json":
+        kinds = {e.get("cat") for e in json.loads(text)["traceEvents"]}
+        assert {"forward", "backward", "ready", "update"} <= kinds
+    elif suffix == ".txt":  # 15 steps, of which 5 are to warm up
+        assert text.startswith("10 step(s) on 2 replica(s)") and "critical path: " in text
+    else:
+        assert text.lstrip().startswith("<!DOCTYPE html>") and "Linear" in text
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert {line["epoch"] for line in lines} == {0, 1} and lines[-1]["rows"] == 300
+    assert len(lines[-1]["busy"]) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no terminals to open")
+def test_a_terminal_shows_speed_and_busy_shares():
+    fcntl, termios = pytest.importorskip("fcntl"), pytest.importorskip("termios")
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+    process = subprocess.Popen([*EXAMPLE, "--devices", "2", "--epochs", "2"], env=OFFLINE,
+                               stderr=theirs, stdout=subprocess.DEVNULL)  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while not re.search(rb"rows/s, busy \d+% \d+%", shown):
+        shown += os.read(ours, 1000)
+    process.terminate()
+    process.wait()
+    os.close(ours)
 
 
 SCALING = [sys.executable, "-m", "minidp.examples.scaling"]

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,8 @@ from training import adam, batches, distance, everything, flat, mlp, scheduler, 
 
 from minidp import nn, optim
 from minidp.errors import ReplicaError
+from minidp.parallel.timeline import analyse
+from minidp.testing import inject
 
 LAYOUTS = [{"devices": 1}, {"devices": 2}, {"devices": 3, "store": "device"}]
 
@@ -147,7 +150,9 @@ def test_events_of_a_timeline(layout):
         assert all(e.began <= e.ended for e in mine)
         forward = [e.name for e in mine if e.kind == "forward"]
         backward = [e.name for e in mine if e.kind == "backward"]
-        assert sorted(forward) == ["", "0", "1", "2"] and set(backward) >= {"0", "1", "2"}
+        assert sorted(forward) == ["", "0", "1", "2", "CrossEntropyLoss"]
+        assert set(backward) >= {"", "0", "1", "2", "CrossEntropyLoss"}
+        assert {e.detail for e in mine if e.name == "1"} == {"ReLU"}
         ready, updated = ({e.name for e in mine if e.kind == k} for k in ("ready", "update"))
         assert ready == updated
         (whole,) = [e for e in mine if e.kind == "forward" and e.name == ""]
@@ -156,6 +161,60 @@ def test_events_of_a_timeline(layout):
     assert {e.kind for e in recording.events} >= {"load", "copy", "commit", "update"}
     if layout["devices"] > 1:
         assert {"reduce", "wait"} <= {e.kind for e in recording.events}
+
+
+def test_only_steps_that_were_made_are_recorded():
+    run = scheduler(mlp(), devices=2, replicas=3)
+    run.run(batches(7, 2))
+    with run.record() as recording:
+        run.run(batches(7, 3))
+        run.evaluate(batches(7, 2))
+    assert {e.step for e in recording.events} == {3, 4, 5}
+    assert sum(e.kind == "load" for e in recording.events) == 3
+
+
+def test_steps_in_the_middle_of_a_pass_are_recorded():
+    run, opened = scheduler(mlp(), devices=3), ExitStack()
+    found = []
+
+    def on_step(progress):
+        if progress.steps == 2:
+            found.append(opened.enter_context(run.record()))
+        elif progress.steps == 4:
+            opened.close()
+
+    run.run(batches(7, 6), on_step=on_step)
+    assert {e.step for e in found[0].events} == {3, 4}
+    assert {e.replica for e in found[0].events} == {0, 1, 2}
+
+
+def test_waits_bear_the_names_of_buckets_and_a_turn_on_a_device_is_a_stall():
+    run = scheduler(mlp("float64", 300), None, adam, devices=2, replicas=4, bucket_kib=(1, 8))
+    late = inject("delay", replica=3, step=2, at="bucket", bucket=1, seconds=0.1)
+    with late, run.record() as recording:
+        run.run(batches(8, 3))
+    buckets = {e.name for e in recording.events if e.kind == "ready"}
+    waits = [e for e in recording.events if e.kind == "wait"]
+    assert {e.name for e in waits} - buckets <= {"end of step", "inspections", "loss"} | {
+        e.name for e in waits if e.name.startswith("batch ")}
+    longest = max((e for e in waits if e.replica == 0), key=lambda e: e.ended - e.began)
+    assert longest.name in buckets and longest.ended - longest.began > 5e7
+    stalls = {e.name for e in recording.events if e.kind == "stall"}
+    assert stalls <= {"its turn on the device"} and stalls
+    for rank in range(4):
+        states = [e for e in waits if e.replica == rank]
+        turns = [e for e in recording.events if (e.replica, e.kind) == (rank, "stall")]
+        assert all(t.began >= w.ended or t.ended <= w.began for t in turns for w in states)
+
+
+def test_a_captured_step_is_recorded_as_a_replay():
+    run = scheduler(mlp(), devices=2, capture=True)
+    with run.record() as recording:
+        run.run(batches(8, 4))
+    for step in range(1, 5):
+        kinds = [e.kind for e in recording.events if e.step == step]
+        assert kinds.count("replay") == 2 and "forward" not in kinds
+    assert all(lane.time["compute"] > 0 for lane in analyse(recording)[2].lanes)
 
 
 def test_next_to_nothing_is_recorded_otherwise():

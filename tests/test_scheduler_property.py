@@ -1,6 +1,8 @@
 """Random runs: whatever the split, a scheduler trains as one replica does, to 1e-10 in float64; and
 for equal numbers of replicas on different devices to the last bit, in float32."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -69,7 +71,7 @@ LAYOUTS = st.fixed_dictionaries(
 )
 CHOICES = {"model": MODELS, "loss": st.sampled_from(sorted(LOSSES)),
            "optimizer": st.sampled_from(sorted(OPTIMIZERS)), "clip": st.sampled_from([None, 0.3]),
-           "capture": st.booleans()}  # fmt: skip
+           "capture": st.booleans(), "scale": st.sampled_from([None, 64.0])}  # fmt: skip
 
 
 class Runs(RuleBasedStateMachine):
@@ -78,14 +80,15 @@ class Runs(RuleBasedStateMachine):
     dtype: str
     runs: tuple[dp.Scheduler, dp.Scheduler]
 
-    def start(self, layouts, model, loss, optimizer, clip, capture):
+    def start(self, layouts, model, loss, optimizer, clip, capture, scale):
         self.batch_norm, self.loss = model[1], loss
         self.random = np.random.default_rng(5)
         made = []
         for layout in layouts:
             dp.manual_seed(11)
             net = Net(*model).to(np.dtype(self.dtype))
-            more = {"nan": "skip", "clip_norm": clip, "capture": capture, "unused": "ignore"}
+            more = {"nan": "skip", "clip_norm": clip, "capture": capture, "unused": "ignore",
+                    "loss_scale": scale}  # fmt: skip
             chosen = OPTIMIZERS[optimizer](net.parameters())
             made.append(dp.Scheduler(net, LOSSES[loss](self.dtype), chosen, **more, **layout))
         self.runs = tuple(made)
@@ -104,11 +107,23 @@ class Runs(RuleBasedStateMachine):
             x[self.random.integers(rows)] = np.nan
         return Tensor(x), Tensor(self.random.integers(0, CLASSES, rows))
 
-    @rule(rows=st.integers(2, 14), steps=st.integers(1, 3), accumulate=st.integers(1, 4))
-    def train(self, rows, steps, accumulate):
+    @rule(rows=st.integers(2, 14), steps=st.integers(1, 3), accumulate=st.integers(1, 4),
+          same=st.booleans())  # fmt: skip
+    def train(self, rows, steps, accumulate, same):
         accumulate = 1 if self.batch_norm else accumulate
-        data = [self.batch(rows) for _ in range(steps)]
+        data = [self.batch(rows) for _ in range(1 if same else steps)]
+        data = data * steps if same else data
         self.compare(self.both(lambda run: run.run(data, accumulate=accumulate)[0]))
+
+    @rule(rows=st.integers(2, 14))
+    def freeze_between_steps(self, rows):
+        data = [self.batch(rows) for _ in range(3)]
+        before = [p.requires_grad for p in self.runs[0].model.first.parameters()]
+
+        def freeze(run, progress):
+            run.model.first.requires_grad_(all(before) and progress.steps < 2)
+
+        self.compare(self.both(lambda run: run.run(data, on_step=partial(freeze, run))[0]))
 
     @rule(rows=st.integers(2, 14))
     def skip(self, rows):

@@ -6,7 +6,7 @@ import random
 import pytest
 from recordings import UNEVEN, lenet, recorded
 
-from minidp.parallel.events import Event, Recording
+from minidp.parallel.events import TURN, Event, Recording
 from minidp.parallel.timeline import analyse, measure, step_table, summary, totals, trace
 from minidp.parallel.timeline.intervals import length, merged, without
 from minidp.parallel.timeline.rows import depths
@@ -126,6 +126,28 @@ GPUS = [
     (1, "backward", "1", 0, 60), (1, "ready", "bucket 0", 60, 60, 8), (1, "backward", "0", 60, 95),
     (1, "reduce", "bucket 0", 60, 100, 8), (1, "wait", "bucket 0", 95, 100),
 ]  # fmt: skip
+
+
+def test_a_turn_on_a_device_was_ended_by_who_had_it():
+    turn = (1, "stall", TURN, 0, 41)
+    events = [(0, "forward", "", 0, 40), (0, "wait", "bucket 0", 40, 70), turn,
+              (1, "forward", "", 41, 70), (0, "update", "", 71, 80)]  # fmt: skip
+    shared = path_of(recorded(*events, devices=("cpu:0", "cpu:0")))
+    assert shared == [
+        (0, "forward", "", 0, 40), (1, "stall", TURN, 40, 41), (1, "forward", "", 41, 70),
+        (0, "other", "", 70, 71), (0, "update", "", 71, 80),
+    ]  # fmt: skip
+    alone = path_of(recorded(*events, devices=("cpu:0", "cpu:1")))
+    assert (1, "stall", TURN, 0, 41) in alone
+
+
+def test_a_turn_that_is_waited_for_when_a_step_is_over_belongs_to_the_next():
+    events = [Event(0, 1, "forward", "", 0, 9), Event(0, 1, "stall", TURN, 9, 30),
+              Event(0, 2, "forward", "", 30, 40)]  # fmt: skip
+    first, second = analyse(Recording(events, ["cpu:0"]))
+    assert (first.ended, second.began) == (9, 9) and second.lanes[0].time["stall"] == 21
+    (last,) = analyse(Recording(events[:2], ["cpu:0"]))
+    assert last.ended == 30
 
 
 def test_a_reduction_beside_the_work_is_exposed_only_where_nothing_is_computed():

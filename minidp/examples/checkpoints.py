@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
 import minidp as dp
+from minidp.examples import command_line as cl
 from minidp.io.checkpoint import load_with_origin
 from minidp.io.checkpoints import Checkpoints, resumed, states
 from minidp.io.origin import differences
@@ -28,15 +30,22 @@ class Kept:
         self.value = state_dict
 
 
+def add_options(options: argparse.ArgumentParser) -> None:
+    """Where checkpoints are."""
+    options.add_argument("--save", metavar="FILE", type=Path, help="checkpoint after each epoch")
+    options.add_argument("--keep", type=cl.positive(int), metavar="N",
+                         help="--save is a folder that keeps the last N checkpoints")  # fmt: skip
+    options.add_argument("--resume", metavar="FILE", type=Path,
+                         help="go on from a file, or a folder's newest whole one")  # fmt: skip
+
+
 def save(
-    path: Path | None, name: str, model: Any, optimizer: Any, loader: Any, history: History,
-    keep: int | None = None,
+    options: argparse.Namespace, model: Any, optimizer: Any, loader: Any, history: History
 ) -> None:  # fmt: skip
-    """Write everything that the rest of the run depends on, if a path is given; with ``keep``, it
-    is a folder for the last so many checkpoints."""
-    parts = _parts(name, model, optimizer, loader, history)
-    if path is not None and keep is not None:
-        Checkpoints(path, keep, **parts).save(len(history))
+    """Write everything that the rest of the run depends on, if ``options`` ask for it."""
+    parts, path = _parts(options.model, model, optimizer, loader, history), options.save
+    if path is not None and options.keep is not None:
+        Checkpoints(path, options.keep, **parts).save(len(history))
     elif path is not None:
         dp.save(states(parts), path)
 

@@ -58,9 +58,11 @@ def numbers(text: str) -> list[float]:
 
 
 def devices(options: argparse.Namespace) -> str:
-    """``--gpus 0,2`` as device names, else ``--devices``."""
+    """``--gpus 0,2`` as device names, else ``--devices``, else all cores."""
     if options.gpus is None:
-        return str(options.devices)
+        return str(options.devices or "cpu")
+    if options.devices is not None:
+        complain("--gpus and --devices both say where to train; give one of them")
     return ",".join(f"cuda:{index.strip()}" for index in options.gpus.split(","))
 
 
@@ -119,10 +121,12 @@ def introduce(train: Any, model: Any, digits: Any, held_out: Any) -> None:
 
 
 class ProgressBar:
-    """Rows and rows per second while an epoch runs; silent where output is no terminal."""
+    """Rows, rows per second and the replicas' busy shares while an epoch runs; silent where output
+    is no terminal."""
 
-    def __init__(self, epoch: int, epochs: int, rows: int) -> None:
+    def __init__(self, epoch: int, epochs: int, rows: int, train: Any = None) -> None:
         self.title, self.rows, self._bar = f"epoch {epoch + 1}/{epochs}", rows, None
+        self.train = train
         self._told = epoch > 0
         self.began, self.seconds = time.perf_counter(), 0.0
 
@@ -144,7 +148,16 @@ class ProgressBar:
             self._told = True
             print("compiling the kernels for this machine: once, some ten seconds", flush=True)
         if self._bar is not None:
+            shares = [f"{share:.0%}" for share in self.train.stats().get("busy", ())]
+            self._bar.set_postfix_str(f"busy {' '.join(shares)}", refresh=False)
             self._bar.update(progress.rows - self._bar.n)
+
+    def say(self, text: str) -> None:
+        """Print a line without disturbing the bar."""
+        if self._bar is None:
+            print(text, flush=True)
+        else:
+            self._bar.write(text)
 
     def speed(self) -> dict[str, float]:
         return {"seconds": self.seconds, "rows_per_second": self.rows / self.seconds}

@@ -4,6 +4,7 @@
     python -m minidp.examples.mnist --devices cpu:0-1 --workload 3,1
     python -m minidp.examples.mnist --gpus 0,1 --kv-store device
     python -m minidp.examples.mnist --devices emu:0-1      # CUDA kernels, executed on the CPU
+    python -m minidp.examples.mnist --devices 2 --timeline out.html
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 import minidp as dp
 from minidp import nn, optim
 from minidp.data import DataLoader, mnist
+from minidp.examples import checkpoints, watching
 from minidp.examples import command_line as cl
-from minidp.examples.checkpoints import resume, save
+from minidp.parallel.launch import STORES
 
 
 def cnn() -> nn.Module:
@@ -52,13 +54,15 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = cl.Parser(prog="python -m minidp.examples.mnist", description=__doc__)
     options.add_argument("--model", choices=MODELS, default="cnn")
-    options.add_argument("--devices", default="cpu", help="cpu, 2, cpu:0-1, cuda:0,cuda:2, emu:0-1")
+    options.add_argument("--devices", help="cpu (the default), 2, cpu:0-1, cuda:0,cuda:2, emu:0-1")
     options.add_argument("--gpus", help="0,2 is --devices cuda:0,cuda:2")
     options.add_argument("--workload", type=cl.numbers, help="3,1: weights of the devices")
     options.add_argument("--replicas", type=cl.positive(int), help="if not as many as devices")
-    options.add_argument("--kv-store", choices=["local", "device"], default="local")
-    options.add_argument("--epochs", type=cl.positive(int),
-                         help="default: 24,000 rows in all, 30 epochs at most")  # fmt: skip
+    options.add_argument("--kv-store", type=watching.store, default="local", help=", ".join(STORES))
+    options.add_argument("--accumulate", type=cl.positive(int), default=1, help="parts of a share")
+    options.add_argument("--capture", action="store_true", help="replay steps that repeat")
+    options.add_argument("--verify", action="store_true", help="compare a step with one replica")
+    options.add_argument("--epochs", type=cl.positive(int), help="default: 24,000 rows, 30 at most")
     options.add_argument("--batch-size", type=cl.positive(int), default=64)
     options.add_argument("--lr", type=cl.positive(float), help=f"times {DECAY} after each epoch")
     options.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
@@ -66,11 +70,8 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--dataset", choices=["mnist", "fashion"], default="mnist")
     options.add_argument("--data", metavar="DIR", help="a folder with the idx files")
     options.add_argument("--rows", type=cl.positive(int), help="train on the first rows only")
-    options.add_argument("--save", metavar="FILE", type=Path, help="checkpoint after each epoch")
-    options.add_argument("--keep", type=cl.positive(int), metavar="N",
-                         help="--save is a folder that keeps the last N checkpoints")  # fmt: skip
-    options.add_argument("--resume", metavar="FILE", type=Path,
-                         help="go on from a file, or a folder's newest whole one")  # fmt: skip
+    checkpoints.add_options(options)
+    watching.add_options(options)
     options.add_argument("--plot", metavar="FILE.png", type=Path, help="draw curves and digits")
     options.add_argument("--json", action="store_true", help="print one last line of JSON")
     return options
@@ -79,13 +80,14 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: list[str] | None = None) -> dict[str, Any]:
     """Train, test, and report; returns what ``--json`` prints."""
     options = parser().parse_args(arguments)
-    cl.check_files(options)
+    watching.check_files(options)
     dp.manual_seed(options.seed)
     model = MODELS[options.model]()
     optimizer = make_optimizer(options.optimizer, model, options.lr)
     train = dp.Scheduler(
         model, nn.CrossEntropyLoss(), optimizer, cl.devices(options), options.workload,
         options.kv_store, replicas=options.replicas, nan="raise",
+        accumulate=options.accumulate, capture=options.capture, verify=options.verify,
     )  # fmt: skip
     digits, held_out = (mnist(split, options.data, dataset=options.dataset) for split in
                         ("train", "test"))  # fmt: skip
@@ -93,19 +95,23 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     options.epochs = options.epochs or min(max(1, round(24_000 / len(rows))), 30)
     loader = DataLoader(rows, options.batch_size, shuffle=True, seed=options.seed)
     tests = DataLoader(held_out, 250)
-    history = resume(options.resume, options.model, model, optimizer, loader)
+    history = checkpoints.resume(options.resume, options.model, model, optimizer, loader)
     cl.introduce(train, model, digits, held_out)
-    if len(history) >= options.epochs:
-        print(f"nothing to train: the checkpoint has {len(history)} epoch(s); give more --epochs")
-    for epoch in range(len(history), options.epochs):
-        with cl.ProgressBar(epoch, options.epochs, len(rows)) as bar:
-            loss = train.run(loader, watch=bar.show)[0]
+    done = len(history)
+    if done >= options.epochs:
+        print(f"nothing to train: the checkpoint has {done} epoch(s); give more --epochs")
+    for epoch in range(done, options.epochs):
+        with (
+            cl.ProgressBar(epoch, options.epochs, len(rows), train) as bar,
+            watching.Steps(options, train, len(loader), epoch == done, bar.say) as steps,
+        ):
+            loss = train.run(loader, watch=bar.show, on_step=steps.watch, log=options.log)[0]
         for group in optimizer.param_groups:
             group["lr"] *= DECAY
         result = train.evaluate(tests)
         history.append({**result, "loss": loss, "test_loss": result["loss"], **bar.speed()})
         cl.epoch_line(epoch, options.epochs, history[-1])
-        save(options.save, options.model, model, optimizer, loader, history, options.keep)
+        checkpoints.save(options, model, optimizer, loader, history)
     return cl.finish(options, train, model, digits.origin, held_out, history)
 
 

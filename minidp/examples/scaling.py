@@ -59,7 +59,7 @@ def parser() -> cl.Parser:
     options.add_argument("--rounds", type=cl.positive(int), default=5, help="bursts per setting")
     options.add_argument("--rows", type=cl.positive(int), default=512, help="rows per burst")
     options.add_argument("--plot", metavar="FILE.png", type=Path, help="draw what was measured")
-    options.set_defaults(save=None)
+    options.set_defaults(save=None, keep=None)
     return options
 
 

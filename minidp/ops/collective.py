@@ -71,8 +71,9 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     ``mode.denominator``: then nothing is exchanged, and each replica gives its share of the mean.
     """
     if mode.denominator is not None:
-        share: Tensor = values.sum() / mode.denominator(weight)
-        return share
+        total: Tensor = values.sum()
+        divisor = mode.denominator(weight)
+        return total / (divisor.type(total.dtype) if isinstance(divisor, Tensor) else divisor)
     if mode.replica is None:
         mean: Tensor = values.sum() / (weight.sum() if isinstance(weight, Tensor) else weight)
         return mean

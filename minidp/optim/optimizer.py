@@ -20,7 +20,7 @@ from minidp.op import Op
 from minidp.ops.elementwise import full_like
 from minidp.optim import state
 from minidp.optim.declared import constructor, parameter, refuse
-from minidp.tensor import Tensor
+from minidp.tensor import Tensor, wrap
 from minidp.types import Array
 
 Group = dict[str, Any]
@@ -74,10 +74,12 @@ class Optimizer:
     def check(self, group: Group) -> None:
         """A ValueError when an option of the group is out of its range."""
         for name in self.nonnegative:
-            value, label = group.get(name, 0.0), LABELS.get(name, f"{name} value")
-            refuse(not isinstance(value, (Real, Tensor)),
-                   f"Invalid {label}: {value!r}; expected a number", TypeError)  # fmt: skip
-            refuse(not 0 <= value < np.inf, f"Invalid {label}: {value}; expected 0 or more")
+            value: Any = group.get(name, 0.0)
+            label = LABELS.get(name, f"{name} value")
+            if not isinstance(value, (Real, Tensor)):
+                raise TypeError(f"Invalid {label}: {value!r}; expected a number")
+            if not 0 <= float(value) < np.inf:  # each step looks here
+                raise ValueError(f"Invalid {label}: {value}; expected 0 or more")
         betas = group.get("betas", ())
         refuse(not isinstance(betas, (tuple, list)), f"Invalid betas: {betas!r}; expected two "
                "numbers", TypeError)  # fmt: skip
@@ -150,7 +152,7 @@ class Optimizer:
     def keep(self, parameter: Tensor, **arrays: Array) -> None:
         """Put arrays into the parameter's state."""
         self.stepped = True
-        held = {name: Tensor(array) for name, array in arrays.items()}
+        held = {name: wrap(array) for name, array in arrays.items()}
         self.state.setdefault(parameter, {}).update(held)
 
     def kept(self, parameter: Tensor, name: str, default: Any = None) -> Any:

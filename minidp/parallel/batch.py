@@ -9,7 +9,7 @@ from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.nested import leaves, mapped
 from minidp.parallel.split import Share
-from minidp.tensor import Tensor
+from minidp.tensor import Tensor, wrap
 
 
 class Whole:
@@ -66,6 +66,11 @@ class Batch:
         result.rows = self.rows
         return result
 
+    def plain(self) -> Any:
+        """What is in it, without the marks of what is whole."""
+        parts = self.inputs, self.named, self.targets
+        return mapped(lambda leaf: leaf.value if isinstance(leaf, Whole) else leaf, parts)
+
     def cut(self, share: Share, device: Device) -> Batch:
         """The rows of ``share``, on ``device``."""
         return self.map(lambda leaf: to_device(rows(leaf, share), device))
@@ -76,7 +81,9 @@ def rows_of(batch: Any) -> int:
     for leaf in leaves(batch):
         if not isinstance(leaf, Whole) and leaf is not None:
             return len(_sized(leaf))
-    raise ReplicaError("an empty batch cannot be split")
+    raise ReplicaError(
+        "an empty batch cannot be split: give at least one array that is not marked dp.Whole"
+    )
 
 
 def cut(batch: Any, share: Share, device: Device) -> Any:
@@ -94,7 +101,8 @@ def rows(leaf: Any, share: Share) -> Any:
             f"a batch of {share.total} rows holds an array of {len(data)} rows; mark what is not "
             "to be split: dp.Whole(...)"
         )
-    return Tensor(data[share.start : share.stop])
+    own = data[share.start : share.stop]
+    return wrap(own) if data is not leaf else Tensor(own)
 
 
 def _sized(leaf: Any) -> Any:

@@ -43,6 +43,10 @@ class Bucket:
                 parameter.array = view
         self.master.touch()
 
+    def moments(self) -> list[tuple[int, int]]:
+        """What is another list when a parameter was changed or given another array."""
+        return [(id(p.array), p.version[0]) for p in self.parameters]
+
     def runs(self, kinds: Sequence[Any]) -> list[tuple[int, int, Any]]:
         """(start, stop, kind) of stretches that one update may treat alike.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from minidp.backend import backend_of
 from minidp.errors import ReplicaError
 from minidp.parallel.bucket import Bucket
 from minidp.parallel.ends import BucketEnd
+from minidp.parallel.feed import with_positions
 from minidp.parallel.progress import Progress
 from minidp.parallel.snapshot import Snapshot
 from minidp.types import Array
@@ -40,11 +41,28 @@ def _compare(bucket: Bucket, one: int, a: Array, other: int, b: Array) -> None:
             )
 
 
+def verified(train: Scheduler, batches: Iterable[Any]) -> Iterable[Any]:
+    """The batches; before the first of all is trained on, its gradients are compared with those
+    of one replica."""
+    if not train.verify:
+        return batches
+    given = with_positions(batches)
+    first = next(given, None)
+    if first is None:
+        return ()
+    train.verify = False  # once is enough
+    verify_step(train, first[0])
+    if hasattr(batches, "commit"):
+        return batches  # its first batch is still to come
+    return chain([first[0]], (batch for batch, _ in given))
+
+
 def verify_step(train: Scheduler, batch: Any) -> None:
-    """A ReplicaError unless a step has the gradients that one replica alone finds. All stays as it
-    was."""
-    before, progress = Snapshot(train.model, train.optimizer), train.progress
-    train.progress = Progress()
+    """A ReplicaError unless a step has the gradients that one replica alone finds, before they are
+    inspected. All stays as it was."""
+    before = Snapshot(train.model, train.optimizer)
+    progress, inspections = train.progress, train.inspections
+    train.progress, train.inspections = Progress(), []
     parameters = [p for bucket in train.buckets for p in bucket.parameters]
     names = [name for bucket in train.buckets for name in bucket.names]
     alone = type(train)(train.model, train.loss, train.optimizer, train.devices[:1],
@@ -57,7 +75,7 @@ def verify_step(train: Scheduler, batch: Any) -> None:
         check_gradients(names, _gradients(parameters), expected)
     finally:
         before.restore()
-        train.progress = progress
+        train.progress, train.inspections = progress, inspections
 
 
 def _gradients(parameters: Sequence[Any]) -> list[Any]:
@@ -71,8 +89,8 @@ def check_gradients(names: Sequence[str], found: Sequence[Any], alone: Sequence[
     for name, ours, theirs, size in zip(names, found, alone, sizes, strict=True):
         if (ours is None) is not (theirs is None):
             raise ReplicaError(f"verify: parameter {name} has a gradient only with {_who(ours)}")
-        if ours is None:
-            continue
+        if ours is None or (theirs is not None and not np.isfinite(theirs).all()):
+            continue  # there is nothing to compare
         apart = float(np.linalg.norm(_wide(ours) - _wide(theirs))) / max(size, floor, 1e-300)
         if not apart <= min(0.1, 2e3 * np.finfo(theirs.dtype).eps):
             raise ReplicaError(

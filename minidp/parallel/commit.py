@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minidp.errors import ReplicaError
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.inspections import Inspection, Verdict
 from minidp.parallel.update import BucketUpdate
 from minidp.placement import place
 from minidp.random import default_generator
-from minidp.tensor import Tensor
+from minidp.tensor import wrap
 
 if TYPE_CHECKING:
     from minidp.parallel.replica import World
@@ -32,9 +33,19 @@ class Commit:
     """
 
     def __init__(self, world: World, numbers: Sequence[float], whole: bool) -> None:
-        self.world, self.verdict = world, Verdict()
+        self.world = world
         self.sums = world.reduction.finish(numbers, whole)
         self.totals = self.sums[-1].riding if self.sums else agree(world.comm, numbers, "loss")
+        self.verdict = Verdict(self.totals)
+
+    def require_gradients(self) -> None:
+        """A ReplicaError when no replica's backward came by since the last step."""
+        if not any(any(found.used) for found in self.sums):
+            raise ReplicaError(
+                "optimizer.step(): backward() has reached no parameter since the last step. A step "
+                "uses the gradients up: call backward() before each, and give all parameters that "
+                "one backward() reaches to one optimizer, in groups"
+            )
 
     def gather(self) -> None:
         """Add what the replicas with rows have given for the commit."""
@@ -86,8 +97,18 @@ class Commit:
             found.end.release(found.reduced)
         if afterwards is not None:
             if world.rank == world.now.lead:
-                afterwards()
+                self._call(afterwards)
             world.comm.barrier("after the step")
+            for found in self.sums:
+                found.end.memory.follow(found.bucket.master)
+
+    def _call(self, afterwards: Callable[[], None]) -> None:
+        """Call it, and take over what it did to parameters."""
+        before = [found.bucket.moments() for found in self.sums]
+        afterwards()
+        for found, moments in zip(self.sums, before, strict=True):
+            if found.bucket.moments() != moments:
+                found.bucket.refresh()
 
     def _scale(self) -> None:
         if self.verdict.scale != 1 and not self.verdict.skip:
@@ -105,7 +126,7 @@ class Commit:
             bucket = found.bucket
             views = bucket.views(place(found.reduced, bucket.home))
             for p, view, used in zip(bucket.parameters, views, found.used, strict=True):
-                p.grad = Tensor(view) if used else None
+                p.grad = wrap(view) if used and p.requires_grad else None
                 p.changed()
 
 

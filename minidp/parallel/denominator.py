@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.mode import switched
+from minidp.mode import aside, mode, switched, told_as
 from minidp.nn.loss import Loss
 from minidp.ops.collective import completed
 from minidp.parallel.evaluation import host
@@ -79,12 +79,24 @@ class Sums:
         self._totals = np.split(add(flat), cuts)
 
     def of(self, own: Tensor, fraction: float) -> Tensor:
-        """The whole sum that ``own`` belongs to; ``fraction`` is what backward starts from."""
+        """The whole sum that ``own`` belongs to; backward starts from ``fraction`` of what it
+        starts from elsewhere."""
         if not self._complete:
             self.noted[self._part].append(own.array)
             return own
+        result: Tensor = completed(own, aside(_others, own.detach()), factor=1 / fraction)
+        return result
+
+    def others(self, own: Tensor) -> Tensor:
+        """The sum without ``own``, in the order in which the sums were met."""
         place, self._place = self._place, self._place + 1
         total = self._totals[place].reshape(own.shape).astype(own.dtype)
-        rest = Tensor(total).to(own.device) - own.detach()
-        result: Tensor = completed(own, rest, factor=1 / fraction)
+        result: Tensor = Tensor(total).to(own.device) - own
         return result
+
+
+@told_as("the sum elsewhere")
+def _others(own: Tensor) -> Tensor:
+    """Of the running step: a captured one looks again each time."""
+    result: Tensor = mode.replica.now.sums.others(own)  # type: ignore[union-attr]
+    return result

@@ -157,6 +157,7 @@ def make_ends(
             if store == "device" and place not in memories:
                 copy = get_backend(place.type).zeros(bucket.size, bucket.dtype, place.index)
                 memories[place] = Memory(copy, bucket.layout)
+                memories[place].follow(bucket.master)
             memory = bucket.master if store == "local" else memories[place]
             ends[rank].append(BucketEnd(bucket, place, memory, peers))
     return ends

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from minidp.tensor import Tensor
@@ -27,6 +28,16 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module, training in zip(modules, before, strict=True):
             module.training = training
+
+
+def whole(loader: Any) -> Any:
+    """A loader with a position, of which an epoch is to be read from its beginning and without
+    moving it, as a copy; anything else as it is."""
+    if not (hasattr(loader, "read") and hasattr(loader, "commit")):
+        return loader
+    result = copy(loader)
+    result.epoch = loader.epoch
+    return result
 
 
 def host(value: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from minidp.errors import ReplicaError
 from minidp.parallel.communicator import Tag
-from minidp.parallel.events import Recording
+from minidp.parallel.events import TURN, Recording
 
 
 class Stopped(BaseException):
@@ -43,10 +43,18 @@ class Round:
         return [rank for rank in self.members if rank not in done]
 
 
+def check_seconds(**given: Any) -> None:
+    """A ReplicaError unless each is a number of seconds above 0; infinity is one."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+            raise ReplicaError(f"{name}={value!r}: expected seconds, more than 0")
+
+
 class Exchange:
     """Shared by the replicas of one launch. ``warn_after`` and ``deadline`` are seconds."""
 
     def __init__(self, size: int, warn_after: float = 10.0, deadline: float = 300.0) -> None:
+        check_seconds(warn_after=warn_after, deadline=deadline)
         self.size, self.warn_after, self.deadline = size, warn_after, deadline
         self.condition = threading.Condition()
         self.failure: BaseException | None = None
@@ -56,6 +64,8 @@ class Exchange:
         self.recording: Recording | None = None
         self.waited = [0.0] * size
         """Seconds that each rank has waited for others."""
+        self.queued = [0.0] * size
+        """Seconds that each rank has waited for its turn on a device that it shares."""
         self.reducing = [0.0] * size
         """Seconds that each rank has added gradients."""
         self.gone: set[int] = set()
@@ -126,9 +136,9 @@ class Exchange:
         finally:
             with self.condition:
                 self.waiting.pop(rank, None)
-        self.take_turn(rank)
         self.waited[rank] += (time.perf_counter_ns() - began) / 1e9
         self.moment(rank, "wait", what.name if isinstance(what, Tag) else str(what), 0, began)
+        self.take_turn(rank)
 
     def _wait(
         self, rank: int, until: Callable[[], bool], what: object, missing: Callable[[], list[int]]
@@ -174,9 +184,9 @@ class Exchange:
         self, rank: int, kind: str, name: str, size: int = 0, began: int | None = None
     ) -> None:
         """Note, where a timeline is recorded, what ``rank`` has done since ``began``, or now."""
-        if self.recording is not None:
+        if self.recording is not None and rank in self.steps:
             began = time.perf_counter_ns() if began is None else began
-            self.recording.note(rank, self.steps.get(rank, 0), kind, name, began, size)
+            self.recording.note(rank, self.steps[rank], kind, name, began, size)
 
     def fail(self, error: BaseException, where: str = "") -> None:
         """Record the first failure, with a note of where it happened, and wake everyone."""
@@ -217,12 +227,16 @@ class Exchange:
     def take_turn(self, rank: int) -> None:
         """Wait until the device of ``rank`` is free, and hold it; after a failure all may run."""
         lock = self.turns.get(rank)
-        while lock is not None:
-            if lock.acquire(timeout=0.2):
-                self.holding.add(rank)
-                return
-            if self.failure is not None:
-                return
+        if lock is None:
+            return
+        if not lock.acquire(blocking=False):
+            began = time.perf_counter_ns()
+            while not lock.acquire(timeout=0.2):
+                if self.failure is not None:
+                    return
+            self.queued[rank] += (time.perf_counter_ns() - began) / 1e9
+            self.moment(rank, "stall", TURN, 0, began)
+        self.holding.add(rank)
 
     def end_turn(self, rank: int) -> None:
         """Let other replicas have the device of ``rank``."""

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 BLOCK = 2**14
 """Elements whose squares are added together; a norm does not depend on who added which block."""
 
+LEAST_SCALE = 2.0**-24
+"""The smallest number in float16; a gradient that overflows at such a scale is not finite."""
+
 
 class Verdict:
-    """What becomes of a step: gradients are to be multiplied by ``scale``, or it is skipped."""
+    """What becomes of a step: gradients are to be multiplied by ``scale``, or it is skipped.
+    ``totals`` are the sums of what replicas gave beside them, such as the loss."""
 
-    def __init__(self) -> None:
-        self.scale = 1.0
+    def __init__(self, totals: Sequence[float]) -> None:
+        self.totals, self.scale = totals, 1.0
         self.skip = ""
         """Why it is skipped, if it is."""
 
@@ -46,19 +50,28 @@ class Inspection:
 
 
 class Finite(Inspection):
-    """No gradient may be NaN or infinite: else the step raises, or is skipped."""
+    """Neither loss nor gradient may be NaN or infinite: else the step raises, or is skipped.
 
-    def __init__(self, policy: str) -> None:
-        self.policy = policy
+    ``gradients``: whether they are looked at; a dynamic loss scale does that itself.
+    """
+
+    def __init__(self, policy: str, gradients: bool = True) -> None:
+        self.policy, self.gradients = policy, gradients
 
     def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:
-        return [float(sum(not finite(each.slice(rank)) for each in sums))]
+        looked_at = sums if self.gradients else ()
+        return [float(sum(not finite(each.slice(rank)) for each in looked_at))]
 
     def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
-        if found[0] and self.policy == "raise":
-            raise ReplicaError(f"the gradient of {suspect(sums)} is not finite (nan='raise')")
         if found[0]:
-            verdict.skip = verdict.skip or f"the gradient of {suspect(sums)} is not finite"
+            what = f"the gradient of {suspect(sums)}"
+        elif not all(map(math.isfinite, verdict.totals)):
+            what = "the loss"
+        else:
+            return
+        if self.policy == "raise":
+            raise ReplicaError(f"{what} is not finite (nan='raise')")
+        verdict.skip = verdict.skip or f"{what} is not finite"
 
 
 class Used(Inspection):
@@ -70,8 +83,7 @@ class Used(Inspection):
         self._lock = threading.Lock()
 
     def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
-        names = [name for each in sums if not all(each.used)
-                 for name, used in zip(each.bucket.names, each.used, strict=True) if not used]
+        names = [name for each in sums if not all(each.used) for name in each.unused()]
         if not names:
             return
         text = (
@@ -92,7 +104,8 @@ class Scale(Inspection):
     """Gradients were multiplied by ``factor`` to keep small ones in float16; it is divided out.
 
     A step that overflows is skipped and the factor halved; after ``patience`` good ones in a row it
-    is doubled. Source: Micikevicius et al. 2018, arXiv 1710.03740.
+    is doubled. When no factor down to LEAST_SCALE helps, the step raises.
+    Source: Micikevicius et al. 2018, arXiv 1710.03740.
     """
 
     def __init__(self, factor: float, dynamic: bool, patience: int = 2000) -> None:
@@ -103,6 +116,11 @@ class Scale(Inspection):
 
     def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
         verdict.scale /= self.factor
+        if found[0] and self.dynamic and self.factor <= LEAST_SCALE:
+            raise ReplicaError(
+                f"the gradient of {suspect(sums)} is not finite, whatever the loss scale: the last "
+                f"one was {self.factor:g}"
+            )
         if found[0]:
             verdict.skip = f"a gradient overflowed at loss scale {self.factor:g}"
 
@@ -124,6 +142,8 @@ class ClipNorm(Inspection):
     whole = True
 
     def __init__(self, limit: float, order: float = 2.0) -> None:
+        if not order > 0:
+            raise ReplicaError(f"clip by the norm of order {order}: expected one above 0")
         self.limit, self.order, self.norm = limit, order, math.nan
 
     def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:

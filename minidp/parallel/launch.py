@@ -31,6 +31,10 @@ from minidp.random import default_generator
 GRACE = 2.0
 """Seconds that replicas are given to notice a failure at their next wait."""
 
+SWITCH = 2e-4
+"""Seconds after which a Python thread that computes lets another one run, while replicas run; see
+``tests/bench/busy_interpreter.py``."""
+
 STORES = {
     "local": "local", "local_update_cpu": "local", "local_allreduce_cpu": "local",
     "device": "device", "local_allreduce_device": "device", "nccl": "device",
@@ -49,7 +53,7 @@ def check_devices(devices: Any) -> list[Device]:
 
 def check_store(store: str) -> str:
     """The store meant, ``local`` or ``device``; a ReplicaError for one that does not exist."""
-    if store not in STORES:
+    if not isinstance(store, str) or store not in STORES:
         dist = str(store).startswith("dist")
         later = " (several machines come in a later version)" if dist else ""
         names = ", ".join(STORES)
@@ -64,7 +68,7 @@ def assign(devices: list[Device], replicas: int) -> list[Device]:
 
 def placed(devices: list[Device], replicas: int, weights: Sequence[Fraction]) -> list[Device]:
     """The device of each replica, as many to each device as its workload says."""
-    if not isinstance(replicas, int) or replicas < 1:
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 1:
         raise ReplicaError(f"replicas={replicas!r}: expected a number of at least 1")
     if len(set(weights)) == 1:
         return assign(devices, replicas)
@@ -99,6 +103,7 @@ def launch_on(
     exchange = exchange or Exchange(len(places))
     results: list[Any] = [None] * len(places)
     modes, random = mode.handed_on(), default_generator.get_state()
+    modes["faults"] = mode.faults
 
     def run(rank: int) -> None:
         try:
@@ -212,7 +217,7 @@ _SETTINGS = Settings()
 @contextmanager
 def _quick_switches() -> Iterator[None]:
     before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, 5e-4))
+    sys.setswitchinterval(min(before, SWITCH))
     try:
         yield
     finally:

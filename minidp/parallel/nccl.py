@@ -225,6 +225,7 @@ class NcclCommunicator(Communicator):
         """End NCCL for this rank: after a failure without waiting for peers."""
         self.links.close(self.rank, failed)
         self.open.clear()
+        self.host.close(failed)
 
     def _queue(
         self, operation: str, name: str, buffers: tuple[Array, ...], call: Call,

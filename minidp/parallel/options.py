@@ -33,6 +33,19 @@ def check_trained(model: Any, groups: Sequence[Sequence[Any]]) -> None:
             )
 
 
+def trained(groups: Sequence[Sequence[Any]]) -> list[Any]:
+    """The parameters of an optimiser's groups that are trained, and what buckets depend on."""
+    return [(p, p.dtype, p.shape, g)
+            for g, group in enumerate(groups) for p in group if p.requires_grad]  # fmt: skip
+
+
+def same(these: list[Any], those: list[Any]) -> bool:
+    """Whether the same parameters are meant, with equal remarks on each."""
+    return len(these) == len(those) and all(
+        a[0] is b[0] and a[1:] == b[1:] for a, b in zip(these, those, strict=True)
+    )
+
+
 def inspections(
     nan: str | None, clip_norm: float | None, loss_scale: float | str | None, unused: str
 ) -> list[Inspection]:
@@ -49,7 +62,7 @@ def inspections(
         factor = FIRST_SCALE if dynamic else positive("loss_scale", loss_scale, (int, float))
         result.append(Scale(factor, dynamic))
     if nan is not None:
-        result.append(Finite(nan))
+        result.append(Finite(nan, gradients=loss_scale != "dynamic"))
     if clip_norm is not None:
         result.append(ClipNorm(positive("clip_norm", clip_norm, (int, float))))
     return result
@@ -65,6 +78,9 @@ def positive(name: str, value: Any, kind: Any = int) -> Any:
 
 def sizes(bucket_kib: Any) -> tuple[float, float]:
     """The sizes of the first bucket and of the others, in KiB."""
-    first, limit = bucket_kib if isinstance(bucket_kib, (tuple, list)) else (bucket_kib, bucket_kib)
+    given = bucket_kib if isinstance(bucket_kib, (tuple, list)) else (bucket_kib, bucket_kib)
+    if len(given) != 2:
+        raise ReplicaError(f"bucket_kib={bucket_kib!r}: expected a number, or two")
+    first, limit = given
     return (positive("bucket_kib", first, (int, float)),
             positive("bucket_kib", limit, (int, float)))  # fmt: skip

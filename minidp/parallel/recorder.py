@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from minidp.types import Array
 
 
+WHOLE = ("",)
+
+
 class Recorder(Watch):
     """Tells a recording of the ops of one replica's step, by the modules that they run in."""
 
@@ -26,6 +29,8 @@ class Recorder(Watch):
         self._kind, self._last = "forward", perf_counter_ns()
         self._paths: dict[Node, tuple[str, ...]] = {}
         self._names: dict[Any, str] = {}
+        self._types: dict[str, str] = {"": ""}
+        self._model: Any = None
 
     def enters(self, module: Any) -> None:
         self._move(self._running())
@@ -47,19 +52,32 @@ class Recorder(Watch):
         self._kind = "backward"
 
     def gave(self, node: Node, position: int, cotangent: Any) -> None:
-        self._move(self._paths.get(node, ()))
+        self._move(self._paths.get(node, WHOLE))
 
     def close(self) -> None:
-        """The step's computation is over."""
+        """The step's computation is over; what followed the last rule belongs to the whole."""
+        self._move(WHOLE)
+        self._last = perf_counter_ns()
         self._move(())
 
     def _running(self) -> tuple[str, ...]:
-        return tuple(map(self._name, mode.modules))
+        """The paths of the modules that run. The first that was called is the model, and the
+        whole; others, such as the loss, lie inside of it by the names of their types."""
+        if self._model is None and mode.modules:
+            self._model = mode.modules[0]
+        return WHOLE + tuple(self._name(m) for m in mode.modules if m is not self._model)
 
     def _name(self, module: Any) -> str:
         if module not in self._names:
-            self._names |= {each: name for name, each in mode.modules[0].named_modules()}
-        return self._names.get(module, type(module).__name__)
+            self._learn(mode.modules[0])
+        return self._names.setdefault(module, type(module).__name__)
+
+    def _learn(self, root: Any) -> None:
+        """The names and types of the modules in ``root``."""
+        start = "" if root is self._model else type(root).__name__
+        for name, module in root.named_modules():
+            path = ".".join(filter(None, (start, name)))
+            self._names[module], self._types[path] = path, type(module).__name__
 
     def _move(self, paths: tuple[str, ...]) -> None:
         """What ran since the last moment belongs to ``paths`` in backward, to what was open in
@@ -71,8 +89,9 @@ class Recorder(Watch):
             kept += 1
         ended = began if self._kind == "backward" else now
         for name, start in reversed(self._open[kept:]):
+            detail = self._types.get(name, "")
             self.recording.events.append(
-                Event(self.replica, self.step, self._kind, name, start, ended)
+                Event(self.replica, self.step, self._kind, name, start, ended, 0, detail)
             )
         self._open[kept:] = [(name, began) for name in paths[kept:]]
         self._last = now

@@ -27,6 +27,11 @@ class BucketSum:
         self.used = [reached > 0 for reached in work.numbers[:count].tolist()]
         self.riding: list[float] = work.numbers[count:].tolist()
 
+    def unused(self) -> list[str]:
+        """The names of trained parameters that backward reached nowhere."""
+        known = zip(self.bucket.names, self.bucket.parameters, self.used, strict=True)
+        return [name for name, p, used in known if not used and p.requires_grad]
+
     @property
     def bytes(self) -> int:
         """The size of the sum."""

@@ -15,7 +15,6 @@ from typing import Any
 from minidp.backend import backend_of, get_backend
 from minidp.device import Device
 from minidp.errors import GraphError, ReplicaError
-from minidp.mode import mode
 from minidp.ops import collective
 from minidp.parallel.batch import cut, rows_of
 from minidp.parallel.bucket import make_buckets
@@ -25,10 +24,11 @@ from minidp.parallel.ends import BucketEnd, make_ends
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import ClipNorm, Inspection, anything
+from minidp.parallel.names import Names, name_of
 from minidp.parallel.reduction import Reduction
 from minidp.parallel.split import Share, shares
 from minidp.parallel.step import Step
-from minidp.parallel.update import BucketUpdate, groups_of
+from minidp.parallel.update import BucketUpdate, check_options, groups_of
 from minidp.parameter import Parameter
 from minidp.random import Generator
 from minidp.tensor import Tensor
@@ -58,7 +58,7 @@ class World:
         self.factor = 1.0
         """What backward starts from is multiplied by this; an inspection divides by it."""
         self._place: dict[Tensor, tuple[int, int]] = {}
-        self._paths: dict[Any, str] = {}
+        self._names = Names()
         self._optimizers: list[Any] = []
         self._shards = self._models = 0
         self.now = Step(random["step"], Share(0, 1, self.size), range(self.size))
@@ -108,7 +108,9 @@ class World:
     def shard(self, loader: Iterable[Any]) -> Iterator[Any]:
         """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
         self._shards += 1
-        feed: Feed = self.exchange.once(("feed", self._shards), lambda: Feed(loader, self.size))
+        feed: Feed = self.exchange.once(
+            ("feed", self._shards), lambda: Feed(loader, self.size, self.step)
+        )
         for batch, used in feed.each(self.rank, self.exchange):
             parts = shares(rows_of(batch), [Fraction(1)] * self.size)
             if parts[-1].rows == 0:
@@ -131,12 +133,13 @@ class World:
             end.memory.follow(end.bucket.master)
         self.begin(self.step, self.share, self.active)
 
-    def begin(self, step: int, share: Share, ranks: Sequence[int]) -> None:
-        """Start a step with this replica's ``share``; ``ranks`` are those that have rows.
+    def begin(self, step: int, share: Share, ranks: Sequence[int], lead: int = 0) -> None:
+        """Start a step with this replica's ``share``; ``ranks`` are those that have rows, of which
+        ``lead`` acts for all.
 
         The values, gradients and intentions of the step before are forgotten.
         """
-        self.now = Step(step, share, ranks)
+        self.now = Step(step, share, ranks, lead)
         self.comm.step = self.exchange.steps[self.rank] = step
         self.generator.step, self.generator.draw = step, 0
         self.reduction = Reduction(self.comm, self.ends, self.check)
@@ -163,11 +166,13 @@ class World:
         """This replica's tensor for a Parameter or Buffer of the model."""
         found = self._place.get(shared)
         if found is not None:
-            return self.ends[found[0]].tensors()[found[1]]
+            own = self.ends[found[0]].tensors()[found[1]]
+            return own if shared.requires_grad else own.detach()  # frozen meanwhile
         if isinstance(shared, Parameter) and shared.requires_grad:
             raise ReplicaError(
-                f"a parameter of shape {shared.shape} is not one of the replicated model's: "
-                "pass the whole model to replicate(), and build optimiser and scheduler after it"
+                f"parameter {name_of(shared)} is not one of the replicated model's: "
+                "pass the whole model to replicate(), and build optimiser and scheduler after it; "
+                "what is added or unfrozen while replicas run is trained from the next run on"
             )
         if self.device.type == "cpu" or shared.device == self.device:
             return shared
@@ -189,23 +194,14 @@ class World:
         """The sum over the replicas that have rows, on this replica's device."""
         if self.alone:
             return array
-        shape, name = array.shape, self._named(name)
+        shape, name = array.shape, self._names.of_collective(name)
         total = self.comm.all_reduce(array.reshape(-1), name, self.active).wait()
         return self._here(total).reshape(shape)
-
-    def _named(self, name: str) -> str:
-        """The name of a collective, after the module that calls it."""
-        if not mode.modules:
-            return name
-        outer, inner = mode.modules[0], mode.modules[-1]
-        if inner not in self._paths:
-            self._paths |= {module: path for path, module in outer.named_modules()}
-        return f"{self._paths.get(inner) or type(inner).__name__}: {name}"
 
     def everywhere(self, here: Tensor, name: str) -> Tensor:
         """The sum of ``here`` over the rows of all replicas, and all parts of the step."""
         if self.now.sums is not None:
-            return self.now.sums.of(here, self.seed())
+            return self.now.sums.of(here, self.share.fraction)
         result: Tensor = here if self.alone else collective.all_reduce(here, name=name)
         return result
 
@@ -242,7 +238,7 @@ class World:
             )
         if self._commit is None:
             self._commit = Commit(self, (), whole=True)
-        clip = ClipNorm(limit, order)
+        clip = ClipNorm(limit, order)  # raises for what is no norm
         self._commit.inspect([clip])
         if require_finite and not math.isfinite(clip.norm):
             raise GraphError(f"The total norm of order {order} of the gradients is {clip.norm}")
@@ -259,6 +255,7 @@ class World:
         them, and with the reason if the step is skipped, as part of the step, and ``afterwards``
         when the step has happened, before any replica begins the next.
         """
+        check_options(optimizer)
         owner, lead = groups_of(optimizer), self._lead(optimizer)
         updates = [BucketUpdate(optimizer, lead, end, owner) for end in self.ends]
         commit = self._commit
@@ -267,6 +264,8 @@ class World:
             commit = Commit(self, numbers, whole)
         else:  # summed before; now all have what they need to know of the optimiser
             commit.totals = agree(self.comm, numbers, "loss")
+        if accepted is None:
+            commit.require_gradients()
         commit.gather()
         commit.inspect(self.inspections)
         commit.apply(optimizer, updates, accepted)

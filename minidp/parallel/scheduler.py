@@ -8,10 +8,10 @@ of replicas it is equal to the last bit, on any number of devices.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import chain
 from pathlib import Path
+from threading import Lock, get_ident
 from typing import Any
 
 import numpy as np
@@ -21,12 +21,12 @@ from minidp.errors import ReplicaError
 from minidp.parallel import options
 from minidp.parallel.batch import Batch
 from minidp.parallel.bucket import FIRST_KIB, LIMIT_KIB, Bucket, make_buckets
-from minidp.parallel.checks import check_copies, verify_step
+from minidp.parallel.checks import check_copies, verified
 from minidp.parallel.ends import make_ends
-from minidp.parallel.evaluation import correct, evaluating
+from minidp.parallel.evaluation import correct, evaluating, whole
 from minidp.parallel.events import Recording
-from minidp.parallel.exchange import Exchange
-from minidp.parallel.feed import Feed, with_positions
+from minidp.parallel.exchange import Exchange, check_seconds
+from minidp.parallel.feed import Feed
 from minidp.parallel.launch import check_devices, check_store, launch_on, placed
 from minidp.parallel.progress import Progress
 from minidp.parallel.replica import World
@@ -80,6 +80,7 @@ class Scheduler:
         self.inspections = options.inspections(nan, clip_norm, loss_scale, unused)
         self.accumulate = options.positive("accumulate", accumulate)
         self.bucket_kib = options.sizes(bucket_kib)
+        check_seconds(warn_after=warn_after, deadline=deadline)
         self.verify, self.warn_after, self.deadline = verify, warn_after, deadline
         self.capture, self.fuse = capture or fuse, fuse
         self.weights = check_workload(workload, len(self.devices))
@@ -92,18 +93,17 @@ class Scheduler:
         self._trained: list[Any] | None = None
         self._prepare()
         self.progress = Progress()
+        self._running = Lock()
+        self._between: int | None = None  # the thread that calls on_step
         self.recording: Recording | None = None
         self._stats: Stats | None = None
 
     def _prepare(self) -> None:
         """Take over what the caller changed since: values, and which parameters are trained."""
         groups = [group["params"] for group in self.optimizer.param_groups]
-        trained = [
-            (p, p.dtype, p.shape, g)
-            for g, group in enumerate(groups) for p in group if p.requires_grad
-        ]  # fmt: skip
-        if self._trained is None or not _same(trained, self._trained):
-            options.check_trained(self.model, groups)
+        options.check_trained(self.model, groups)
+        trained = options.trained(groups)
+        if self._trained is None or not options.same(trained, self._trained):
             home = self.devices[0] if self.store == "device" else Device("cpu", 0)
             named = getattr(self.model, "named_parameters", dict)
             names = {p: name for name, p in dict(named()).items()}
@@ -147,11 +147,12 @@ class Scheduler:
         Replicas run freely through an epoch, without a hand-off per step. ``watch`` is called
         about ten times a second and ``on_epoch`` after each epoch, both in the caller's thread;
         ``on_step`` after each step by one replica, while the others wait: it may move a schedule.
-        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second.
+        ``log`` is a file that ``stats()`` are appended to, a line of JSON a second. Epochs are
+        counted as the loader counts them, if it does.
         """
         losses = []
         for epoch in range(epochs):
-            self.progress = Progress(epoch=epoch)
+            self.progress = Progress(epoch=getattr(loader, "epoch", epoch))
             self.run_batches(loader, watch, accumulate, on_step, log)
             losses.append(self.progress.mean_loss)
             if on_epoch is not None:
@@ -167,27 +168,43 @@ class Scheduler:
         count = self.accumulate
         if accumulate is not None:
             count = options.positive("accumulate", accumulate)
-        batches = self._verified(batches)
-        self._prepare()
-        after = None if on_step is None else partial(on_step, self.progress)
-        program = Training(self.gradients, self.weights, self.optimizer, count, self.inspections,
-                           self.replays, self.progress, after)  # fmt: skip
-        self._launch(program, batches, watch, log)
+        batches = verified(self, batches)
+        with self._alone():
+            after = None if on_step is None else partial(self._between_steps, on_step)
+            program = Training(self.gradients, self.weights, self.optimizer, count,
+                               self.inspections, self.replays, self.progress, after)  # fmt: skip
+            self._launch(program, batches, watch, log)
 
-    def _verified(self, batches: Iterable[Any]) -> Iterable[Any]:
-        """The batches; before the first of all is trained on, its gradients are compared with those
-        of one replica."""
-        if not self.verify:
-            return batches
-        given = with_positions(batches)
-        first = next(given, None)
-        if first is None:
-            return ()
-        self.verify = False  # once is enough
-        verify_step(self, first[0])
-        if hasattr(batches, "commit"):
-            return batches  # its first batch is still to come
-        return chain([first[0]], (batch for batch, _ in given))
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """A block that no other thread or callback enters, after all is prepared."""
+        if not self._running.acquire(blocking=False):
+            raise ReplicaError(
+                "this scheduler is running already, in another thread or around this callback: "
+                "wait for its end (only evaluate may be called in on_step)"
+            )
+        try:
+            self._prepare()
+            yield
+        finally:
+            self._running.release()
+
+    def _between_steps(self, on_step: Callable[[Progress], None]) -> None:
+        """Call ``on_step`` while all replicas wait: it may evaluate."""
+        stats, self._between = self._stats, get_ident()
+        try:
+            on_step(self.progress)
+        finally:
+            self._stats, self._between = stats, None
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """A block in which the model evaluates, and nothing else runs."""
+        inside = self._between == get_ident()
+        for bucket in self.buckets if inside else ():
+            bucket.refresh()
+        with nullcontext() if inside else self._alone(), evaluating(self.model):
+            yield
 
     def evaluate(
         self, loader: Iterable[Any],
@@ -199,10 +216,9 @@ class Scheduler:
         their sum. ``accuracy`` is there by default.
         """
         metrics = {"accuracy": correct} if metrics is None else metrics
-        self._prepare()
         program = Evaluation(self.gradients, self.weights, [*metrics.values()])
-        with evaluating(self.model):
-            parts = self._launch(program, loader)
+        with self._evaluating():
+            parts = self._launch(program, whole(loader))
         rows, weight = (sum(part[i] for part in parts) for i in (0, 1))
         if rows == 0:
             raise ReplicaError("evaluate: the loader gave no rows")
@@ -216,10 +232,10 @@ class Scheduler:
     ) -> list[Any]:  # fmt: skip
         feed = Feed(batches, len(self.places), default_generator.step)
         exchange = Exchange(len(self.places), self.warn_after, self.deadline)
-        exchange.recording = self.recording
+        exchange.recording = self.recording if isinstance(program, Training) else None
         size = sum(bucket.master.data.nbytes for bucket in self.buckets)
-        self._stats = Stats(exchange, feed, self.progress, size)
-        lines = None if log is None else Logged(log, self._stats)
+        self._stats = stats = Stats(exchange, feed, self.progress, size)
+        lines = None if log is None else Logged(log, stats)
 
         def poll() -> None:
             if watch is not None:
@@ -235,7 +251,7 @@ class Scheduler:
             self._make_ends()
             raise
         finally:
-            self._stats.stop()
+            stats.stop()
             if lines is not None:
                 lines.close()
 
@@ -252,14 +268,23 @@ class Scheduler:
     def record(self) -> Iterator[Recording]:
         """Record what replicas do in this block, for a timeline.
 
-        Module by module, unless steps are captured. Recorded steps take a little longer.
+        Module by module, unless steps are captured. Recorded steps take a little longer;
+        evaluation is left out. Inside of ``on_step`` it begins, or ends, in the midst of a pass.
         """
         meta = {"model": type(self.model).__name__, "store": self.store}
-        self.recording = Recording([], [str(place) for place in self.places], meta)
+        recording = Recording([], [str(place) for place in self.places], meta)
+        first = default_generator.step + 1
+        self._record(recording)
         try:
-            yield self.recording
+            yield recording
+            recording.keep(first, default_generator.step)
         finally:
-            self.recording = None
+            self._record(None)
+
+    def _record(self, recording: Recording | None) -> None:
+        self.recording = recording
+        if self._stats is not None:
+            self._stats.exchange.recording = recording
 
     def check_replicas(self) -> None:
         """A ReplicaError that names the first parameter in which two replicas differ, as the last
@@ -269,10 +294,3 @@ class Scheduler:
     def fingerprint(self) -> str:
         """A hash of all parameters and buffers: equal ones are equal to the last bit."""
         return fingerprint(self.model, self.optimizer)
-
-
-def _same(these: list[Any], those: list[Any]) -> bool:
-    """Whether the same parameters are meant, with equal remarks on each."""
-    return len(these) == len(those) and all(
-        a[0] is b[0] and a[1:] == b[1:] for a, b in zip(these, those, strict=True)
-    )

@@ -35,10 +35,10 @@ def check_workload(workload: Sequence[float] | None, count: int) -> list[Fractio
     try:
         weights = [Fraction(str(each)) for each in workload]
     except (ValueError, TypeError, ZeroDivisionError):
-        weights = [Fraction(-1)]
+        weights = []
     if len(weights) != count or min(weights, default=0) < 0 or sum(weights) == 0:
         raise ReplicaError(
-            f"workload {list(workload)} does not fit {count} device(s): expected {count} "
+            f"workload {workload!r} does not fit {count} device(s): expected {count} "
             "number(s), none negative and not all zero"
         )
     return weights

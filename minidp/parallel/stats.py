@@ -25,16 +25,17 @@ class Stats:
         self._seconds = perf_counter() - self._began
 
     def metrics(self) -> Metrics:
-        """What it was like so far. A replica is busy while it neither waits for others nor adds
-        gradients, and that is its exposed communication."""
+        """What it was like so far. While a replica waits for others or adds gradients, that is
+        exposed communication; it is busy unless it does that, or waits for its turn on a device."""
         now, size = self.progress, self.exchange.size
         seconds = perf_counter() - self._began if self._seconds is None else self._seconds
         steps, rows = now.steps - self._before[0], now.rows - self._before[1]
         pairs = zip(self.exchange.waited, self.exchange.reducing, strict=True)
         exposed = [waited + adding for waited, adding in pairs]
+        idle = [a + b for a, b in zip(exposed, self.exchange.queued, strict=True)]
         return Metrics(
             now.steps, steps, seconds, rows, now.mean_loss,
-            busy=[max(0.0, 1 - each / seconds) if seconds else 0.0 for each in exposed],
+            busy=[max(0.0, 1 - each / seconds) if seconds else 0.0 for each in idle],
             exposed=sum(exposed) / size, reduced=steps * self.gradient * (size > 1),
             loader=self.feed.loaded, skipped=now.skipped, peak_memory=peak_memory(),
         )  # fmt: skip

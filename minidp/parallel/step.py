@@ -19,11 +19,12 @@ class Step:
 
     Where gradients accumulate the share is run in parts: ``part`` is the one that runs, ``active``
     are the ranks with rows in it, and ``last`` says that none is to follow. ``sums`` are those of
-    all parts' means, if they had to be known beforehand.
+    all parts' means, if they had to be known beforehand. ``lead`` is the rank that acts for all: it
+    runs every part that there is.
     """
 
-    def __init__(self, number: int, share: Share, active: Sequence[int]) -> None:
-        self.number, self.share, self.active = number, share, active
+    def __init__(self, number: int, share: Share, active: Sequence[int], lead: int = 0) -> None:
+        self.number, self.share, self.active, self.lead = number, share, active, lead
         self.part, self.last = share, True
         self.ranks = active
         """The ranks with rows in any part."""
@@ -37,7 +38,7 @@ class Step:
         self.copies: dict[Tensor, Tensor] = {}
         """This replica's copies of tensors that are no parameters."""
 
-    @property
-    def lead(self) -> int:
-        """The rank that acts for all."""
-        return self.ranks[0]
+    def forget(self) -> None:
+        """What modules have given for the commit does not count: they run again."""
+        self.actions.clear()
+        self.sums_at_commit.clear()

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from minidp.autograd import no_grad
-from minidp.captured import Captured, kind_of
+from minidp.captured import SIGNATURES, Captured, kind_of
 from minidp.errors import ReplicaError
 from minidp.mode import aside, switched, told_as
 from minidp.parallel.batch import Batch
-from minidp.parallel.denominator import Sums, share_of, told, total_weight
+from minidp.parallel.denominator import Sums, is_known, share_of, told, total_weight
 from minidp.parallel.evaluation import host
 from minidp.parallel.faults import meet
 from minidp.parallel.feed import Feed
@@ -25,7 +25,6 @@ from minidp.parallel.recorder import Recorder
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, parts, shares
 from minidp.tensor import Tensor
-from minidp.types import float32
 
 
 class Gradients:
@@ -38,7 +37,7 @@ class Gradients:
 
     def __call__(self, batch: tuple[Any, ...], denominator: Any, *kind: Any) -> Tensor:
         """The loss of the rows; a captured step is known for each ``kind``."""
-        loss = self.forward(batch, denominator)
+        loss = check_loss(self.forward(batch, denominator))
         if self.finite:
             aside(require_finite_loss, loss)
         loss.backward()
@@ -49,6 +48,17 @@ class Gradients:
         outputs = self.model(*inputs, **named)
         with told(self.loss, denominator):
             return self.loss(outputs, targets)
+
+
+def check_loss(loss: Any) -> Tensor:
+    """The loss; a ReplicaError for what is not a Tensor with one element."""
+    if isinstance(loss, Tensor) and loss.numel() == 1:
+        return loss
+    what = f"a tensor of shape {loss.shape}" if isinstance(loss, Tensor) else f"{loss!r:.60}"
+    raise ReplicaError(
+        f"the loss gave {what}: expected a tensor with one element, as reduction='mean', "
+        "reduction='sum' and dp.mean(values, weight) make it"
+    )
 
 
 @told_as("raise if not finite")
@@ -72,13 +82,15 @@ class Program(ABC):
     def steps(self, world: World, feed: Feed) -> Iterator[tuple[Batch, list[Share]]]:
         """Every batch, and the shares of all replicas."""
         step = world.step
+        world.exchange.steps[world.rank] = step + 1  # for which the first batch is fetched
         split: list[Share] = []
         for given, used in feed.each(world.rank, world.exchange):
             batch, step = Batch.of(given), step + 1
             if not split or batch.rows != split[0].total:
                 split = shares(batch.rows, self.weights)
             ranks = [rank for rank, share in enumerate(split) if share.rows]
-            world.begin(step, split[world.rank], ranks)
+            lead = max(range(len(split)), key=lambda rank: split[rank].rows)
+            world.begin(step, split[world.rank], ranks, lead)
             world.now.used = used
             yield batch, split
 
@@ -97,8 +109,7 @@ class Replays:
         """Run a part of a step of this ``kind``."""
         told: Any = None
         if denominator is not None:  # it depends on the targets: an argument of the step
-            dtype = world.ends[0].bucket.dtype if world.ends else float32
-            told = Tensor(np.array(denominator, dtype)).to(world.device)
+            told = Tensor(np.array(denominator)).to(world.device)
         step = self.captured[world.rank]
         step.allowed = self._all.get(kind, False)
         loss: Tensor = step(given, told, part, world.factor)
@@ -108,7 +119,10 @@ class Replays:
 
     def agree(self, kind: Any, ranks: Sequence[int]) -> None:
         """A step of this kind is over, and was run by ``ranks``."""
-        self._all[kind] = all(self._can[rank] for rank in ranks)
+        self._all.pop(kind, None)
+        self._all[kind] = all(self._can[rank] for rank in ranks)  # the last used is the last
+        if len(self._all) > SIGNATURES:
+            del self._all[next(iter(self._all))]
 
 
 class Training(Program):
@@ -123,16 +137,18 @@ class Training(Program):
         self.optimizer, self.accumulate, self.inspections = optimizer, accumulate, inspections
         self.replays, self.progress, self.on_step = replays, progress, on_step
         self.scale = next((each for each in inspections if isinstance(each, Scale)), None)
+        finite = gradients.finite and not (self.scale is not None and self.scale.dynamic)
+        self.check = require_finite if finite else anything
 
     def __call__(self, world: World, feed: Feed) -> None:
         world.inspections = self.inspections
-        world.check = require_finite if self.gradients.finite else anything
+        world.check = self.check
         for batch, split in self.steps(world, feed):
             if batch.rows == 0:
                 raise ReplicaError("a batch without rows cannot be trained on; drop it")
             kind = None
             if self.replays is not None:
-                kind = kind_of(batch.inputs, batch.named, batch.targets, self.accumulate)
+                kind = kind_of(batch.plain(), self.accumulate)
             world.factor = self.scale.factor if self.scale is not None else 1.0
             meet(world.rank, world.step, "forward")
             loss = self._gradients(world, batch, split, kind)
@@ -157,7 +173,7 @@ class Training(Program):
         """This replica's share of the loss; its gradients are on their way when it returns."""
         pieces = [parts(share, self.accumulate) for share in split]
         known = total_weight(self.gradients.loss, batch.targets)
-        if self.accumulate > 1 and known is None:
+        if self.accumulate > 1 and not is_known(self.gradients.loss):
             world.now.sums = self._sums(world, batch, pieces)
         return sum(
             float(self._part(world, batch, part, share_of(known, part), kind)) * part.fraction
@@ -180,9 +196,10 @@ class Training(Program):
         with no_grad():
             for part in self._begun(world, pieces):
                 self.gradients.forward(self._cut(world, batch, part), None)
-        world.now.actions.clear()
+        world.now.forget()
         world.now.active = world.now.ranks
-        sums.complete(lambda flat: world.all_reduce(flat, "sums of the parts"))
+        sums.complete(lambda flat: world.comm.all_reduce(
+            flat, "sums of the parts", world.now.ranks).wait())  # fmt: skip
         return sums
 
     def _part(
@@ -190,7 +207,8 @@ class Training(Program):
     ) -> Tensor:
         given = self._cut(world, batch, part)
         if self.replays is not None:
-            return self.replays(world, kind, given, denominator, part)
+            with world.span("replay", ""):
+                return self.replays(world, kind, given, denominator, part)
         recording = world.exchange.recording
         if recording is None:
             return self.gradients(given, denominator)

@@ -21,7 +21,7 @@ class BucketUpdate:
     def __init__(self, optimizer: Any, lead: Any, end: BucketEnd, owner: dict[Tensor, int]) -> None:
         self.optimizer, self.lead, self.end, self.bucket = optimizer, lead, end, end.bucket
         parameters, groups = self.bucket.parameters, optimizer.param_groups
-        self.owners = [owner.get(p) for p in parameters]
+        self.owners = [owner.get(p) if p.requires_grad else None for p in parameters]
         present = dict.fromkeys(g for g in self.owners if g is not None)
         self.names = {g: optimizer.slots(groups[g]) for g in present}
         self.taken = [optimizer.steps_taken(p) for p in parameters]
@@ -51,6 +51,18 @@ class BucketUpdate:
             if used and group is not None:
                 arrays = {name: slots[name].views[i] for name in self.names[group]}
                 self.optimizer.advance(self.bucket.parameters[i], arrays)
+
+
+def check_options(optimizer: Any) -> None:
+    """What the optimiser says of options that were changed since; an lr that a schedule left a
+    rounding below 0 is none of its business."""
+    for number, group in enumerate(optimizer.param_groups):
+        try:
+            lr = float(group["lr"])
+            optimizer.check({**group, "lr": 0.0 if lr < 0 else lr})
+        except (TypeError, ValueError, KeyError) as error:
+            error.add_note(f"in param_groups[{number}] of the optimizer; nothing has changed")
+            raise
 
 
 def groups_of(optimizer: Any) -> dict[Tensor, int]:

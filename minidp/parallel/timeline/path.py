@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from minidp.parallel.events import Event
+from minidp.parallel.events import TURN, Event
 from minidp.parallel.timeline.states import State, beside
 
 Moment = tuple[int, int]
@@ -26,8 +26,9 @@ def critical_path(
     bucket before the wait's end. Any other wait was ended by the replica that arrived last: that
     did not have to wait for the same thing, or began to wait for it last. The path goes on there
     from the moment of arrival; what remains of the wait (waking up), and waits that nobody else
-    explains, are on the path themselves. A reduction beside the work (on GPUs) is on the path as
-    far as it was waited for; before it, the replica that made the bucket whole.
+    explains, are on the path themselves. A turn on a device was ended by the replica that had it,
+    when that began to wait. A reduction beside the work (on GPUs) is on the path as far as it was
+    waited for; before it, the replica that made the bucket whole.
     """
     ends = [(-lane[-1].ended, rank) for rank, lane in enumerate(states) if lane]
     if not ends:
@@ -57,6 +58,9 @@ class _Walk:
             if state.kind == "wait" and rank not in left:
                 left.add(rank)
                 rank, now = self.released(state, now)
+            elif state.name == TURN and rank not in left:
+                left.add(rank)
+                rank, now = self.handed_on(state, now)
             else:
                 self.add(state, state.began, now)
                 now = state.began
@@ -86,6 +90,20 @@ class _Walk:
         if last is not None and beside(last, self.devices[last.replica]):
             return self.through(last)
         return rank, moment
+
+    def handed_on(self, turn: State, now: int) -> Moment:
+        """Which replica had the device last while ``turn`` was waited for, and until when; the one
+        that waited itself, if no other is known. What lies between then and ``now`` is on the path.
+        """
+        found = [
+            (state.began, -rank)
+            for rank, lane in enumerate(self.states)
+            if rank != turn.replica and self.devices[rank] == self.devices[turn.replica]
+            for state in lane if state.kind == "wait" and turn.began < state.began <= now
+        ]  # fmt: skip
+        moment, rank = max(found, default=(turn.began, -turn.replica))
+        self.add(turn, moment, now)
+        return -rank, moment
 
     def given(self, wait: State, now: int) -> Iterator[Event]:
         """The signals that may have ended ``wait``: of others, or of a stream beside the work."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from minidp.parallel.events import Event, Recording
+from minidp.parallel.events import TURN, Event, Recording
 
 GROUPS = {
     "forward": "compute", "backward": "compute", "update": "compute", "commit": "compute",
-    "load": "data", "copy": "data", "reduce": "reduce", "wait": "wait", "stall": "stall",
-    "other": "other",
+    "replay": "compute", "load": "data", "copy": "data", "reduce": "reduce", "wait": "wait",
+    "stall": "stall", "other": "other",
 }  # fmt: skip
 """The group that the time of each kind is counted in. ``ready`` is an instant and has none."""
 
@@ -47,12 +47,19 @@ def beside(event: Event, device: str) -> bool:
 
 
 def by_step(recording: Recording) -> dict[int, list[list[Event]]]:
-    """Per step, in ascending order, the events of each replica by their beginning."""
+    """Per step, in ascending order, the events of each replica by their beginning.
+
+    A turn that is waited for when a step is over belongs to the next one.
+    """
     count = len(recording.replicas)
     steps: dict[int, list[list[Event]]] = {}
     for event in sorted(recording.events, key=order):
         lanes = steps.setdefault(event.step, [[] for _ in range(count)])
         lanes[event.replica].append(event)
+    for number, lanes in steps.items():
+        for lane, following in zip(lanes, steps.get(number + 1, ())):
+            if lane and (lane[-1].kind, lane[-1].name) == ("stall", TURN):
+                following.insert(0, lane.pop())
     return dict(sorted(steps.items()))
 
 

@@ -6,7 +6,7 @@ const count = columns.began.length;
 const whole = { began: 0, ended: Math.max(1, ...steps.map((step) => step.ended)) };
 
 const BANDS = {
-  compute: ["forward", "backward", "update", "commit", "copy"],
+  compute: ["forward", "backward", "replay", "update", "commit", "copy"],
   buckets: ["ready", "reduce"],
   waiting: ["wait", "load", "stall"],
 };

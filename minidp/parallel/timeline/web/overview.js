@@ -40,8 +40,8 @@ function listenToOverview() {
 // A bar of each sort, drawn as in the timeline.
 function showLegend() {
   const items = [
-    ["forward", "--forward"], ["backward", "--backward"], ["update", "--update"],
-    ["load", "--load"], ["copy", "--copy"], ["bucket ready", "ready"],
+    ["forward", "--forward"], ["backward", "--backward"], ["replay", "--replay"],
+    ["update", "--update"], ["load", "--load"], ["copy", "--copy"], ["bucket ready", "ready"],
     ["bucket reduced", "--reduce"], ["wait for others", "wait"], ["stall", "--stall"],
     ["exposed communication", "--exposed"], ["critical path", "path"],
   ];

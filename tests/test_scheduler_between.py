@@ -1,0 +1,100 @@
+"""What callers and ``on_step`` may change between steps, and what is refused there."""
+
+from threading import Thread
+
+import pytest
+from training import adam, batches, distance, everything, flat, mlp, scheduler
+
+from minidp import optim
+from minidp.errors import ReplicaError
+
+DATA = batches(9, 6)
+LAYOUTS = [{"devices": 1}, {"devices": 3}, {"devices": 2, "store": "device"}]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_options_that_no_optimiser_has_change_nothing(layout):
+    model = mlp()
+    first, second = [*model[0].parameters()], [*model[2].parameters()]
+    optimizer = optim.SGD([{"params": first}, {"params": second}], 0.1, momentum=0.9)
+    run = scheduler(model, None, optimizer, **layout)
+    run(*DATA[0])
+    for name, value in (("lr", None), ("momentum", -1.0)):
+        before, kept = everything(run), optimizer.param_groups[0][name]
+        optimizer.param_groups[0][name] = value
+        with pytest.raises((TypeError, ValueError)) as caught:
+            run(*DATA[1])
+        assert caught.value.__notes__[0].startswith("in param_groups[0]")
+        optimizer.param_groups[0][name] = kept
+        assert everything(run) == before
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("assign", [False, True])
+def test_parameters_that_are_set_between_steps(layout, assign):
+    def clamp(progress):
+        for p in run.model.parameters():
+            if assign:
+                p.data = p.detach().clamp(-0.1, 0.1)
+            else:
+                p.detach().clamp_(-0.1, 0.1)
+
+    run = scheduler(mlp(), None, adam, **layout)
+    for x, y in DATA:
+        run(x, y)
+        clamp(None)
+    expected = flat(run.model)
+    run = scheduler(mlp(), None, adam, **layout)
+    run.run(DATA, on_step=clamp)
+    run.check_replicas()
+    assert distance(flat(run.model), expected) < 1e-12
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("capture", [False, True])
+def test_parameters_that_are_frozen_between_steps(layout, capture):
+    def freeze(progress):
+        run.model[0].requires_grad_(progress.steps < 3)
+
+    run = scheduler(mlp(), None, adam, **layout)
+    run.run(DATA[:3])
+    run.model[0].requires_grad_(False)
+    run.run(DATA[3:])
+    expected = flat(run.model)
+    run = scheduler(mlp(), None, adam, capture=capture, clip_norm=100.0, unused="error", **layout)
+    run.run(DATA, on_step=freeze)
+    assert distance(flat(run.model), expected) < 1e-12
+    run.model[0].requires_grad_(False)
+    run(*DATA[0])
+    with pytest.raises(ReplicaError, match=r"parameter '0.weight' .* from the next run on"):
+        run.run(DATA, on_step=lambda progress: run.model[0].requires_grad_(True))
+
+
+def test_one_run_at_a_time():
+    run, found = scheduler(mlp(), devices=2), []
+
+    def other():
+        with pytest.raises(ReplicaError, match="running already"):
+            run(*DATA[0])
+        found.append("refused")
+
+    def meanwhile(progress):
+        thread = Thread(target=other)
+        thread.start()
+        thread.join()
+        other()  # nor here
+
+    run.run(DATA[:2], on_step=meanwhile)
+    assert found == ["refused"] * 4
+    with pytest.raises(ReplicaError, match="running already"):
+        run.run(DATA[:2], watch=lambda progress: run.evaluate(DATA))
+    run(*DATA[0])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_evaluating_between_steps_changes_nothing(layout):
+    plain, run, found = (scheduler(mlp(), **layout), scheduler(mlp(), **layout), [])
+    plain.run(DATA)
+    run.run(DATA, on_step=lambda progress: found.append(run.evaluate(DATA)["loss"]))
+    assert flat(run.model).tobytes() == flat(plain.model).tobytes()
+    assert found[-1] == plain.evaluate(DATA)["loss"] and run.stats()["steps"] == len(DATA)
