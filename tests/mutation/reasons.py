@@ -3,18 +3,12 @@
 import re
 
 UNREACHED = "numbers that are compared are no integers: not a bound"
-OUTSIDE = "a number outside the array is read, and has no effect: only a check of each read tells"
 EQUIVALENT = (
     ("float16.cuh", r"if \(size > 0x7f", r"\+ 1", "no NaN has 1 as its payload"),
     ("window.cuh", r"return h >= 0", r"0 - 1",
      "the place of a pixel above the image is negative, and so is that of the padding"),
     ("window.cuh", r"if \(o < 0", r"0 - 1",
      "the place of an output above the first is negative with stride 1, and none with others"),
-    ("reduce.cu", r"if \(column < columns", r"columns \+ 1",
-     "a column more is read, and not stored"),
-    ("tile.cuh", r"bool here = .* columns", r"columns \+ 1",
-     "a column more is read, and not stored"),
-    ("tile.cuh", r"bool inside", r"rows \+ 1", "a row more is read, and not stored"),
     ("tile.cuh", r"for \(int i = t / DEEP", r"SIDE \+ 1",
      "the number that keeps banks apart is written, and not read"),
     ("tile.cuh", r"for \(long long k = start", r"end \+ 1", "a slice of zeros is added"),
@@ -23,7 +17,6 @@ EQUIVALENT = (
     ("pool.cu", r"index\[i\] = chosen < 0", r"0 [+-] 1",
      "each window has a place inside the image, which is chosen"),
     ("pool.cu", r"__device__ bool empty", r"end \+ 1", "no window lies outside the image"),
-    ("attention.cu", r"bool inside", r"width \+ 1", "a column more is read, and not used"),
     ("attention.cu", r"for \(int i = 0; i < length", r"length \+ 1",
      "behind the last column of a row there is a zero"),
     ("attention.cu", r"for \(int d = 0; d < COLUMNS", r"COLUMNS \+ 1",
@@ -35,10 +28,6 @@ EQUIVALENT = (
     ("warp.cuh", r"for \(int step = 16", r"16 \+ 1", "17, 8, 4, 2 and 1 places reach all too"),
     ("fused.cu", r"return gap > 0", r"bound 0 [+-] 1", "both forms of the sum hold for small gaps"),
 )  # fmt: skip
-SURVIVORS = (
-    ("index.cu", r"if \(place < 0", r"0 - 1", OUTSIDE),
-    ("index.cu", r"for \(; k < rows", r"rows \+ 1", OUTSIDE),
-)
 
 
 def equivalent(file, key, outcome):
@@ -46,11 +35,6 @@ def equivalent(file, key, outcome):
     if outcome == "unreached" and "| bound " in key:
         return UNREACHED
     return found(EQUIVALENT, file, key)
-
-
-def known(file, key):
-    """Why no test can see a mutant that is not equivalent; None: nothing says so."""
-    return found(SURVIVORS, file, key)
 
 
 def found(table, file, key):
