@@ -5,9 +5,9 @@
 // Threads: one an element of x (n, c, space). Bytes: x and y once, the channel's four numbers
 // from cache. Flops: about 5 an element and one square root; memory sets the speed.
 // batch_norm_own's mean and variance, and the cotangents of weight and bias, are sums over columns
-// (reduce.cu); what is summed, squares and products, is written here first, in W: two passes over
-// memory more than a kernel that sums what it computes, and nothing to be written twice. Of 8
-// passes forwards and 9 backwards (as separate functions: about 14 and 20) memory sets the speed.
+// (reduce.cu); what is summed, squares and products, is written here first, in W. That is one array
+// written and read more than a kernel needs that sums what it computes, but one way of adding for
+// all. 6 passes over memory forwards and 8 backwards (as separate functions: 14 and 20).
 // slope: dx = weight r (dy - (v dweight + dbias) / rows) with v = (x - mean) r.
 //
 // group_norm (of layer, group and RMS norm): r = 1 / sqrt(var + eps) and y = (x - mean) r weight +
