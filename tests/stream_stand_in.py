@@ -92,7 +92,7 @@ class Pool:
                         pmem_id=key)  # fmt: skip
 
     def used_bytes(self):
-        return sum(block.size for block in self.blocks.values())
+        return sum(block.size for block in list(self.blocks.values()))  # replicas take meanwhile
 
     def total_bytes(self):
         return self.reserved

@@ -1,13 +1,14 @@
 """Every CUDA kernel, run by the emulator, against short NumPy references on awkward shapes."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
+from cuda_kernels import BACKENDS, call
 
-from minidp.backend.emulated import EmulatedArray, EmulatedBackend
+from minidp.op import OPS
 
-BACKENDS = {"loops": EmulatedBackend(), "shuffled fibers": EmulatedBackend(seed=5, fibers=True)}
 TYPES = [np.float32, np.float64]
 TOLERANCE = {np.dtype(np.float32): 3e-5, np.dtype(np.float64): 1e-12}
 random = np.random.default_rng(1).standard_normal
@@ -16,21 +17,7 @@ random = np.random.default_rng(1).standard_normal
 @pytest.fixture(params=list(BACKENDS))
 def run(request):
     """Call a kernel with NumPy arrays put on emu:1, and get NumPy arrays back."""
-    backend = BACKENDS[request.param]
-
-    def call(name, *arrays, **constants):
-        ours = [backend.put(x, 1) if isinstance(x, np.ndarray) else x for x in arrays]
-        for x, given in zip(ours, arrays, strict=True):
-            if isinstance(given, np.ndarray) and name not in ("sgd", "adam"):
-                x.setflags(write=False)
-        y = backend.kernel(name)(*ours, **constants)
-        if y is NotImplemented:
-            return y
-        for array in y if isinstance(y, tuple) else (y,):
-            assert isinstance(array, EmulatedArray) and array.device_index == 1
-        return tuple(map(backend.get, y)) if isinstance(y, tuple) else backend.get(y)
-
-    return call
+    return partial(call, BACKENDS[request.param])
 
 
 def close(y, expected, dtype):
@@ -86,28 +73,6 @@ def test_relu_input(run, dtype):
     assert run("relu_input", g, y).tolist() == np.where(y <= 0, 0, g).tolist()
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(
-    ("shape", "dim"),
-    [((5, 6, 7), (1,)), ((5, 6, 7), (0, 2)), ((3, 50, 4), (1,)), ((70, 2), (0, 1)), ((4,), ()),
-     ((), ()), ((2, 0, 3), (1,)), ((0, 3), (1,)), ((2, 9001), (1,)), ((4097, 2), (0,))],
-)  # fmt: skip
-def test_sum(run, shape, dim, dtype):
-    x = np.asarray(random(shape)).astype(dtype)
-    for keepdim in (False, True):
-        close(
-            run("sum", x, dim=dim, keepdim=keepdim),
-            np.asarray(x.sum(dim, keepdims=keepdim)),
-            dtype,
-        )
-
-
-def test_a_sum_has_the_same_bytes_whatever_the_other_rows(run):
-    x = random((5, 5000)).astype(np.float32)
-    whole = run("sum", x, dim=(1,), keepdim=False)
-    assert whole[3:].tobytes() == run("sum", x[3:].copy(), dim=(1,), keepdim=False).tobytes()
-
-
 def softmax(x, dim):
     e = np.exp(x - x.max(dim, keepdims=True, initial=-np.inf))
     return e / e.sum(dim, keepdims=True)
@@ -128,6 +93,19 @@ def test_softmax(run, shape, dim, dtype):
             np.log(softmax(x.astype(float) / 10, dim)),
         )
     close(y, expected.astype(dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [5, 64])
+def test_softmax_does_not_overflow_wherever_the_largest_is(run, size, dtype):
+    x = random((size, size)).astype(dtype) + np.diag(np.full(size, 2000)).astype(dtype)
+    for name, expected in (("softmax", np.eye(size)), ("log_softmax", None)):
+        y = run(name, x, dim=1)
+        wanted = x - np.diag(x)[:, None] if expected is None else expected
+        close(y, np.asarray(wanted, dtype), dtype)
+    target = np.arange(size)
+    assert (run("cross_entropy", x, target, ignore_index=-1) == 0).all()
+    assert (run("cross_entropy_input", x[0], x, target, ignore_index=-1) == 0).all()
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -164,54 +142,6 @@ def windows(size, kernel, stride, padding, dilation, out):
         h = o * stride[0] - padding[0] + a * dilation[0]
         w = p * stride[1] - padding[1] + b * dilation[1]
         yield o, p, a, b, h, w, 0 <= h < size[0] and 0 <= w < size[1]
-
-
-CONVOLUTIONS = [
-    # x, w, stride, padding, dilation, groups
-    ((2, 3, 7, 6), (4, 3, 3, 2), (1, 1), (0, 0), (1, 1), 1),
-    ((3, 4, 8, 9), (6, 2, 3, 3), (2, 3), (1, 2), (1, 1), 2),
-    ((1, 2, 9, 9), (2, 1, 2, 3), (1, 2), (2, 0), (3, 2), 2),
-    ((2, 1, 5, 5), (1, 1, 1, 1), (2, 2), (0, 0), (1, 1), 1),
-    ((0, 3, 5, 5), (2, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
-]
-
-
-@pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(
-    ("x_shape", "w_shape", "stride", "padding", "dilation", "groups"), CONVOLUTIONS
-)
-def test_convolution(run, x_shape, w_shape, stride, padding, dilation, groups, dtype):
-    x, w = random(x_shape).astype(dtype), random(w_shape).astype(dtype)
-    bias, (filters, share, *kernel) = random(w_shape[0]).astype(dtype), w_shape
-    together = zip(x_shape[2:], kernel, stride, padding, dilation, strict=True)
-    out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, s, p, d in together]
-    g = random((x_shape[0], filters, *out)).astype(dtype)
-    y, dx, dw = np.zeros(g.shape), np.zeros(x_shape), np.zeros(w_shape)
-    for o, p, a, b, h, v, inside in windows(x_shape[2:], kernel, stride, padding, dilation, out):
-        for k in range(filters) if inside else ():
-            part = slice(k * groups // filters * share, (k * groups // filters + 1) * share)
-            y[:, k, o, p] += x[:, part, h, v] @ w[k, :, a, b]
-            dx[:, part, h, v] += g[:, k, o, p, None] * w[k, :, a, b]
-            dw[k, :, a, b] += g[:, k, o, p] @ x[:, part, h, v]
-    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-    close(run("conv2d", x, w, **how), y.astype(dtype), dtype)
-    close(run("conv2d", x, w, bias, **how), (y + bias[:, None, None]).astype(dtype), dtype)
-    close(run("conv2d_input", g, w, shape=x_shape, **how), dx.astype(dtype), dtype)
-    close(run("conv2d_weight", g, x, shape=w_shape, **how), dw.astype(dtype), dtype)
-
-
-def test_convolution_in_several_slices_of_the_batch(run, monkeypatch):
-    x, w = random((5, 2, 6, 6)), random((3, 2, 3, 3))
-    how = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
-    y = run("conv2d", x, w, **how)
-    dx, dw = (
-        run("conv2d_input", y, w, shape=x.shape, **how),
-        run("conv2d_weight", y, x, shape=w.shape, **how),
-    )
-    monkeypatch.setattr("minidp.kernels.cuda.conv.COLUMNS", 2 * 2 * 9 * 36 * 8)
-    assert run("conv2d", x, w, **how).tobytes() == y.tobytes()
-    assert run("conv2d_input", y, w, shape=x.shape, **how).tobytes() == dx.tobytes()
-    close(run("conv2d_weight", y, x, shape=w.shape, **how), dw, np.float64)
 
 
 POOLS = [
@@ -276,3 +206,23 @@ def test_avg_pool(run, shape, kernel, stride, padding, dilation, size, count_pad
     how = {"kernel": kernel, "stride": stride, "padding": padding, "count_include_pad": count_pad}
     close(run("avg_pool2d", x, size=size, **how), y, np.float64)
     close(run("avg_pool2d_input", g, shape=shape, **how), dx, np.float64)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_max_pool_of_minus_infinity_chooses_inside(run, dtype):
+    x, how = np.full((1, 2, 4, 5), -np.inf, dtype), POOLS[1][1:5]
+    how = dict(zip(("kernel", "stride", "padding", "dilation"), how, strict=True))
+    y, index = run("max_pool2d", x, size=(2, 6), **how)
+    assert (y == -np.inf).all()
+    wanted = OPS["max_pool2d"].body(np, x, size=(2, 6), **how)[1]
+    np.testing.assert_array_equal(index, wanted)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_what_lies_in_the_padding_is_zero(run, dtype):
+    x = random((2, 3, 5, 6)).astype(dtype)
+    how = {"kernel": (3, 3), "stride": (2, 2), "padding": (1, 1), "dilation": (1, 1)}
+    for offset in range(9):
+        index = np.full((2, 3, 3, 4), offset, np.uint8)
+        wanted = OPS["max_pool2d_gather"].body(np, x, index, **how)
+        assert run("max_pool2d_gather", x, index, **how).tolist() == wanted.tolist()

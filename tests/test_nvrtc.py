@@ -50,6 +50,8 @@ def test_nvrtc_compiles_every_kernel_without_spills(architecture):
     print(f"\n{table(needs)}")  # python -m pytest tests/test_nvrtc.py -s
     assert {one.architecture for one in needs} == {architecture}
     assert [one for one in needs if one.spilled] == []
+    assert max(one.registers for one in needs) <= 128  # so that two blocks of 256 fit
+    assert max(one.shared for one in needs) <= runtime.SHARED
     assert min(one.occupancy(256) for one in needs) > 0
 
 

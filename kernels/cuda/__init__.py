@@ -1,30 +1,32 @@
-"""CUDA kernels: .cu text beside the Python that launches it; `emulate` runs it on the CPU."""
+"""CUDA kernels: .cu text beside the Python that launches it; `emulate` runs it on the CPU.
+
+`KERNELS` says which file serves which ops. A kernel has its op's name and arguments, and returns
+NotImplemented for what it does not serve. Two are no op's: `fused` computes formulas of captured
+steps, `pack` fills buckets of gradients.
+"""
 
 KERNELS = {
     "elementwise": (
-        *(
-            "relu",
-            "relu_input",
-            "add",
-            "sub",
-            "mul",
-            "div",
-            "neg",
-            "exp",
-            "log",
-            "tanh",
-            "sigmoid",
-            "sqrt",
-        ),
+        *("relu", "relu_input", "add", "sub", "mul", "div", "neg"),
+        *("exp", "log", "tanh", "sigmoid", "sqrt"),
     ),
-    "reduce": ("sum",),
-    "softmax": ("softmax", "log_softmax", "cross_entropy", "cross_entropy_input"),
+    "reduce": ("sum", "amax", "amin", "argmax", "argmin"),
+    "softmax": (
+        *("softmax", "softmax_input", "log_softmax", "log_softmax_input", "logsumexp"),
+        *("cross_entropy", "cross_entropy_input"),
+    ),
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "pool": (
         *("max_pool2d", "max_pool2d_input", "max_pool2d_gather", "avg_pool2d", "avg_pool2d_input"),
     ),
-    "dropout": ("dropout",),
+    "dropout": ("dropout", "noise"),
     "fused": ("fused",),
-    "normalize": ("batch_norm",),
+    "normalize": (
+        *("batch_norm", "batch_norm_own", "batch_norm_own_back", "group_norm", "group_norm_back"),
+    ),
+    "index": ("embedding", "embedding_weight", "put", "take_along_dim", "scatter_along"),
+    "recurrent": ("lstm", "lstm_back"),
+    "attention": ("attention", "attention_back"),
+    "bucket": ("pack",),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
 }

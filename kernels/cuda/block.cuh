@@ -2,10 +2,16 @@
 #pragma once
 
 struct Sum {
+    template <typename T> __device__ static T first() { return 0; }
     template <typename T> __device__ static T of(T a, T b) { return a + b; }
 };
-struct Max {
-    template <typename T> __device__ static T of(T a, T b) { return a > b ? a : b; }
+struct Max {  // a NaN wins over all
+    template <typename T> __device__ static T first() { return minus_infinity<T>(); }
+    template <typename T> __device__ static T of(T a, T b) { return a >= b || a != a ? a : b; }
+};
+struct Min {
+    template <typename T> __device__ static T first() { return -minus_infinity<T>(); }
+    template <typename T> __device__ static T of(T a, T b) { return a <= b || a != a ? a : b; }
 };
 
 // A balanced tree in shared memory: thread t takes cells t and t + half, half = 128, 64 ... 1.

@@ -2,30 +2,33 @@
 //
 // Threads: one an element, neighbours on neighbours, so that a warp reads whole 128-byte lines.
 // Bytes: each array once. Flops: one or a few an element; memory sets the speed of all of them.
+#include "float16.cuh"
 #include "thread.cuh"
 
 #define UNARY_OF(name, formula, T, suffix)                                                        \
     extern "C" __global__ void minidp_##name##_##suffix(const T *x_array, T *y, long long n) {    \
         long long i = thread_number();                                                            \
         if (i >= n) return;                                                                       \
-        T x = x_array[i];                                                                         \
+        Wide<T> x = x_array[i];                                                                   \
         y[i] = formula;                                                                           \
     }
 #define UNARY(name, formula)                                                                      \
+    UNARY_OF(name, formula, float16, f16)                                                         \
     UNARY_OF(name, formula, float, f32)                                                           \
     UNARY_OF(name, formula, double, f64)
 
 // A null array stands for the scalar: x + 2 and 2 - x need no array of twos.
 #define BINARY_OF(name, formula, T, suffix)                                                       \
-    extern "C" __global__ void minidp_##name##_##suffix(const T *a_array, const T *b_array,       \
-                                                        T scalar, T *y, long long n) {            \
+    extern "C" __global__ void minidp_##name##_##suffix(                                          \
+        const T *a_array, const T *b_array, T scalar, T *y, long long n) {                        \
         long long i = thread_number();                                                            \
         if (i >= n) return;                                                                       \
-        T a = a_array ? a_array[i] : scalar;                                                      \
-        T b = b_array ? b_array[i] : scalar;                                                      \
+        Wide<T> a = a_array ? a_array[i] : scalar;                                                \
+        Wide<T> b = b_array ? b_array[i] : scalar;                                                \
         y[i] = formula;                                                                           \
     }
 #define BINARY(name, formula)                                                                     \
+    BINARY_OF(name, formula, float16, f16)                                                        \
     BINARY_OF(name, formula, float, f32)                                                          \
     BINARY_OF(name, formula, double, f64)
 

@@ -1,6 +1,6 @@
 """Optimiser steps in place, with PyTorch's formulas, on arrays of one shape. They return p."""
 
-from .runtime import int32, suffix
+from .runtime import int32, number, suffix
 
 
 def served(p, *arrays):
@@ -16,7 +16,7 @@ def sgd(gpu, p, g, m, *, lr, momentum, dampening, weight_decay, nesterov, maximi
     kind = served(p, g, m)
     if kind is None:
         return NotImplemented
-    numbers = [p.dtype.type(x) for x in (lr, momentum, 1 - dampening, weight_decay)]
+    numbers = [number(p)(x) for x in (lr, momentum, 1 - dampening, weight_decay)]
     args = (p, g, m, p.size, *numbers, *int32(nesterov, maximize, first))
     gpu.launch_each("optim", f"sgd_{kind}", p.size, args)
     return p
@@ -59,6 +59,6 @@ def _launch(gpu, name, arrays, numbers, maximize):
     kind = served(*arrays)
     if kind is None:
         return NotImplemented
-    args = (*arrays, p.size, *map(p.dtype.type, numbers), *int32(maximize))
+    args = (*arrays, p.size, *map(number(p), numbers), *int32(maximize))
     gpu.launch_each("optim", f"{name}_{kind}", p.size, args)
     return p

@@ -4,6 +4,7 @@
 // one an input pixel: it looks at each window that covers it, always in the same order, so
 // overlapping windows need no atomics and the bytes are fixed. Bytes: input, output and index
 // once. Flops: kh kw comparisons or additions an element; memory sets the speed.
+#include "float16.cuh"
 #include "thread.cuh"
 #include "window.cuh"
 
@@ -24,7 +25,7 @@ __device__ void max_pool2d(const T *x, T *y, Index *index, long long count, Wind
     if (i >= count) return;
     Position at(i, s.out_height, s.out_width);
     x += at.plane * s.height * s.width;
-    T best = minus_infinity<T>();
+    Wide<T> best = minus_infinity<Wide<T>>();
     int chosen = -1;
     for (int a = 0; a < s.kernel_h; ++a) {
         int h = at.row * s.stride_h - s.pad_h + a * s.dilation_h;
@@ -32,7 +33,7 @@ __device__ void max_pool2d(const T *x, T *y, Index *index, long long count, Wind
         for (int b = 0; b < s.kernel_w; ++b) {
             int w = at.column * s.stride_w - s.pad_w + b * s.dilation_w;
             if (w < 0 || w >= s.width) continue;
-            T value = x[h * s.width + w];
+            Wide<T> value = x[h * s.width + w];
             bool wins = chosen < 0 || value > best || value != value;
             if (wins) best = value, chosen = a * s.kernel_w + b;
         }
@@ -48,7 +49,7 @@ __device__ void max_pool2d_input(const T *g, const Index *index, T *dx, long lon
     if (i >= count) return;
     Position at(i, s.height, s.width);
     long long outputs = at.plane * s.out_height * s.out_width;
-    T total = 0;
+    Wide<T> total = 0;
     for (int a = 0; a < s.kernel_h; ++a) {
         int o = at.row + s.pad_h - a * s.dilation_h;
         if (o < 0 || o % s.stride_h || o / s.stride_h >= s.out_height) continue;
@@ -98,10 +99,11 @@ __device__ void avg_pool2d(const T *x, T *y, long long count, int with_pad, Wind
     Span rows(at.row, s.kernel_h, s.stride_h, s.pad_h, s.height);
     Span columns(at.column, s.kernel_w, s.stride_w, s.pad_w, s.width);
     x += at.plane * s.height * s.width;
-    T total = 0;
+    Wide<T> total = 0;
     for (int h = rows.start; h < rows.end; ++h)
         for (int w = columns.start; w < columns.end; ++w) total += x[h * s.width + w];
-    y[i] = rows.empty() || columns.empty() ? T(0) : total / divisor(rows, columns, with_pad);
+    bool empty = rows.empty() || columns.empty();
+    y[i] = empty ? 0 : total / divisor(rows, columns, with_pad);
 }
 
 template <typename T>
@@ -114,7 +116,7 @@ __device__ void avg_pool2d_input(const T *g, T *dx, long long count, int with_pa
     // the first windows that reach this pixel: o stride + kernel > h
     int first_o = max(0, (h - s.kernel_h + s.stride_h) / s.stride_h);
     int first_p = max(0, (w - s.kernel_w + s.stride_w) / s.stride_w);
-    T total = 0;
+    Wide<T> total = 0;
     for (int o = first_o; o < s.out_height && o * s.stride_h <= h; ++o)
         for (int p = first_p; p < s.out_width && p * s.stride_w <= w; ++p) {
             Span rows(o, s.kernel_h, s.stride_h, s.pad_h, s.height);
@@ -137,12 +139,14 @@ __device__ void avg_pool2d_input(const T *g, T *dx, long long count, int with_pa
         const T *x, const Index *index, T *y, long long count, WINDOW_PARAMETERS) {               \
         max_pool2d_gather(x, index, y, count, WINDOW);                                            \
     }
+MAX_POOL(float16, unsigned char, f16_u8)
 MAX_POOL(float, unsigned char, f32_u8)
 MAX_POOL(double, unsigned char, f64_u8)
+MAX_POOL(float16, int, f16_i32)
 MAX_POOL(float, int, f32_i32)
 MAX_POOL(double, int, f64_i32)
 
-#define AVG_POOL(T, suffix)                                                                       \
+#define AVG_POOL(T, W, suffix)                                                                    \
     extern "C" __global__ void minidp_avg_pool2d_##suffix(const T *x, T *y, long long count,      \
                                                           int with_pad, WINDOW_PARAMETERS) {      \
         avg_pool2d(x, y, count, with_pad, WINDOW);                                                \

@@ -9,6 +9,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+KINDS = {"float16": "f16", "float32": "f32", "float64": "f64"}
 THREADS = 256  # a block's, where nothing speaks for another number
 SHARED = 48 * 1024  # bytes of shared memory that a kernel may have without asking for more
 
@@ -116,9 +117,14 @@ def threads_for(length, most=THREADS):
 
 
 def suffix(*arrays):
-    """The ending of the kernels for these arrays (None aside), f32 or f64; None: no kernel."""
+    """The ending of the kernels for these arrays (None aside), f16, f32 or f64; None: no kernel."""
     types = {array.dtype.name for array in arrays if array is not None}
-    return {"float32": "f32", "float64": "f64"}.get(types.pop()) if len(types) == 1 else None
+    return KINDS.get(types.pop()) if len(types) == 1 else None
+
+
+def number(x):
+    """The NumPy type of the numbers that kernels compute in for x: float32 for float16."""
+    return np.float32 if x.dtype == np.float16 else x.dtype.type
 
 
 def int32(*values):

@@ -15,7 +15,8 @@ KERNEL = re.compile(
 FUNCTION = re.compile(r"\b(\w+)\s*\(([^(){};]*)\)\s*(?:const\s*)?\{")
 WAITS = re.compile(r"\b(__syncthreads|__syncwarp|__shfl\w*|__ballot_sync|__any_sync|__all_sync)\b")
 TYPES = {
-    "float": np.float32, "double": np.float64, "bool": np.bool_, "unsigned char": np.uint8,
+    "float16": np.float16, "float": np.float32, "double": np.float64, "bool": np.bool_,
+    "unsigned char": np.uint8,
     "int": np.int32, "unsigned": np.uint32, "unsigned int": np.uint32,
     "long long": np.int64, "unsigned long long": np.uint64,
 }  # fmt: skip

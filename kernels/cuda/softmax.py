@@ -1,5 +1,6 @@
 """Softmax and cross-entropy: the class axis is moved last, then one block of threads a row."""
 
+from .reduce import axes
 from .runtime import suffix, threads_for
 
 
@@ -31,7 +32,40 @@ def softmax_kernel(name):
     return launch
 
 
+def softmax_input_kernel(name):
+    """The launcher of softmax_input or log_softmax_input: g and the function's y, along `dim`."""
+
+    def launch(gpu, g, y, *, dim):
+        kind = suffix(g, y)
+        if kind is None or y.ndim == 0 or g.shape != y.shape:
+            return NotImplemented
+        g, y = (rows_of(gpu, x, dim) for x in (g, y))
+        dx, classes = gpu.empty(y.shape, y.dtype), y.shape[-1]
+        args = (g, y, dx, classes)
+        gpu.launch("softmax", f"{name}_{kind}", row_count(y), threads_for(classes), args)
+        return gpu.xp.moveaxis(dx, -1, dim)
+
+    launch.__name__ = name
+    return launch
+
+
 softmax, log_softmax = softmax_kernel("softmax"), softmax_kernel("log_softmax")
+softmax_input = softmax_input_kernel("softmax_input")
+log_softmax_input = softmax_input_kernel("log_softmax_input")
+
+
+def logsumexp(gpu, x, *, dim, keepdim):
+    """log sum e^x over the axes `dim` (None: all); of no values the body says it."""
+    kind = suffix(x)
+    dims = axes(dim, x.ndim) if kind and x.size else None
+    if dims is None:
+        return NotImplemented
+    kept = [d for d in range(x.ndim) if d not in dims]
+    shape = [1 if d in dims else n for d, n in enumerate(x.shape) if keepdim or d not in dims]
+    rows, y = gpu.contiguous(x.transpose(*kept, *dims)), gpu.empty(shape, x.dtype)
+    classes = x.size // y.size
+    gpu.launch("softmax", f"logsumexp_{kind}", y.size, threads_for(classes), (rows, y, classes))
+    return y
 
 
 def check_targets(gpu, target, classes, ignore_index):

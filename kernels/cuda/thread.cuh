@@ -1,8 +1,10 @@
 // thread.cuh: words that every kernel uses.
 #pragma once
 
-// Each kernel is a template and two functions that the launchers find by name: one a float type.
-#define FLOAT_TYPES(KERNEL) KERNEL(float, f32) KERNEL(double, f64)
+// Each kernel is a template and functions that the launchers find by name: one a float type. A
+// kernel has T in memory and computes in W.
+#define FLOAT_TYPES(KERNEL)                                                                       \
+    KERNEL(float16, float, f16) KERNEL(float, float, f32) KERNEL(double, double, f64)
 
 // The number of this thread in the grid: which element is mine.
 __device__ __forceinline__ long long thread_number() {

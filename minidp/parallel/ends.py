@@ -98,15 +98,27 @@ class BucketEnd:
         first, self._packed = self.gradient is None, True
         self.gradient = self._room()
         given = dict(zip(places, cotangents, strict=True))
-        for i, view in enumerate(self.bucket.views(self.gradient)):
-            g = given.get(i)
-            if g is not None:
-                g = g.array if isinstance(g, Tensor) else g
-                view[...] = g if first else view + g
-                self.reached[i] = 1.0
-            elif first:
-                view[...] = 0
+        found = [given.get(i) for i in range(len(self.bucket.parameters))]
+        arrays = [g.array if isinstance(g, Tensor) else g for g in found]
+        self._lay(self.gradient, arrays) if first else self._add(self.gradient, arrays)
+        for i in places:
+            self.reached[i] = 1.0
         return self.gradient
+
+    def _lay(self, gradient: Array, arrays: Sequence[Array | None]) -> None:
+        """Copy the arrays (None: zeros) to their places: in few launches, if there is a kernel."""
+        layout, kernel = self.bucket.layout, get_backend(self.device.type).kernel("pack")
+        places = {"starts": layout.offsets[:-1], "counts": layout.sizes}
+        done = NotImplemented if kernel is None else kernel(gradient, *arrays, **places)
+        if done is NotImplemented:
+            for view, g in zip(self.bucket.views(gradient), arrays, strict=True):
+                view[...] = 0 if g is None else g
+
+    def _add(self, gradient: Array, arrays: Sequence[Array | None]) -> None:
+        """Add the arrays of a later part of the step (None: nothing) in their places."""
+        for view, g in zip(self.bucket.views(gradient), arrays, strict=True):
+            if g is not None:
+                view[...] = view + g
 
     def _room(self) -> Array:
         if self._spare is None:

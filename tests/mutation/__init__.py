@@ -1,0 +1,1 @@
+"""Mutants of the CUDA kernels: do the tests notice? `python -m mutation` in tests/ says so."""
