@@ -82,7 +82,7 @@ class Memory:
 
     def follow(self, master: Memory) -> None:
         """Take the master's values, unless it has them already."""
-        with self._lock:
+        with self._lock, self._backend.activate(self._index):
             self._values.follow(master._values)
 
     def state(
