@@ -15,7 +15,7 @@ LAYERS = [
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
      "backward", "autograd", "custom", "create", "draw", "random", "printing", "line", "tape",
      "simplify", "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula",
-     "fusion", "calling", "noted", "placing", "bound", "source", "bound_source", "appended"),
+     "fusion", "folding", "calling", "noted", "placing", "bound", "source", "bound_source", "appended"),
     ("ops",),
     ("functions", "linalg"),
     ("functional",),

@@ -165,7 +165,8 @@ def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, siz
             call(starts[0, height], (a, b, c, biases, exist, numbers))
             for k in range(1, phase[7]):
                 further = a + loops[k, 11] * item, b + loops[k, 12] * item
-                call(starts[1, height], (*further, c, biases, exist, loops[k].ctypes.data))
+                start = starts[1 if k + 1 < phase[7] else 2, height]
+                call(start, (*further, c, biases, exist, loops[k].ctypes.data))
             pixel += height
 
 

@@ -24,20 +24,31 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
 
     Shapes: x (n, c, h, w), w (k, c/groups, i, j), b (k), y (n, k, o, p) on channels-last memory.
     """
+    return _convolved(x, w, b, (stride, padding, dilation, groups), False)
+
+
+def conv2d_relu(x, w, b=None, *, stride, padding, dilation, groups):
+    """max(y, 0) of the same, NaN for NaN: cut off before it is written."""
+    if host() is None:
+        return NotImplemented
+    return _convolved(x, w, b, (stride, padding, dilation, groups), True)
+
+
+def _convolved(x, w, b, layer, relu):
     if not served(x, w, b):
         return NotImplemented
-    layer = stride, padding, dilation, groups
     if host() is None:
         return _by_columns.conv2d(x, w, b, **_named(layer))
     if _is_whole(x.shape, w.shape, *layer):
-        return conv2d(_as_points(x), _as_points(w), b, **POINTS)
+        return _convolved(_as_points(x), _as_points(w), b, tuple(POINTS.values()), relu)
     output = _tiling.output(x.shape[2:], w.shape, *layer)
     y = empty((len(x), *output, len(w)), x.dtype)
     if y.size and _winograd.fits(x, w.shape, output, *layer):
-        _winograd.conv2d(channels_last(x), w, b, y, *layer)
+        _winograd.conv2d(channels_last(x), w, b, y, *layer, relu=relu)
     elif y.size:
         images, n, image, _ = _merged(channels_last(x), w.shape, layer, output)
-        tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None)
+        tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None,
+                                 relu=relu)  # fmt: skip
         _run(tiling, images, w, b, y, n)
     return channels_first(y)
 
