@@ -17,7 +17,7 @@ from minidp.types import Array
 Pair = tuple[int, int]
 
 
-@op("n c h w, k d i j, k -> n k o p")
+@op("n c h w, k d i j, k -> n k o p", check=conv2d.check)
 def conv2d_relu(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
                 padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1) -> Array:  # fmt: skip
     """``relu`` of ``conv2d``."""
