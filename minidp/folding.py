@@ -1,8 +1,8 @@
-"""Rectifiers of a captured step put into the layer before or behind them: a pass over memory less.
+"""Lines of a captured step put into others: a pass over memory less for each.
 
-A rule looks at one line ``y = relu(x)`` and says which lines others stand in for (None: for no
-line), or nothing where it does not apply. It applies on the CPU, to float32 and float64, where
-nothing else sees what is no longer computed, and nothing is changed in place.
+A rule looks at one line, such as ``y = relu(x)``, and says which lines others stand in for (None:
+for no line), or nothing where it does not apply. It applies on the CPU, to float32 and float64,
+where nothing else sees what is no longer computed, and nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ def line_values(line: Line) -> list[Value]:
 
 
 def folded(graph: Graph) -> Graph:
-    """The graph with its rectifiers in other lines, where a rule says so."""
+    """The graph with lines in other lines, where a rule says so."""
     uses = Uses(graph)
     for line in graph.lines:
-        if _is_served(line):
-            uses.replace(next(filter(None, (rule(uses, line) for rule in RULES)), {}))
+        rules = RULES.get(line.op.name, ()) if line.op is not None and _is_served(line) else ()
+        uses.replace(next(filter(None, (rule(uses, line) for rule in rules)), {}))
     result = copy.copy(graph)
     lines = map(uses.current, graph.lines)
     result.lines = [line for line in lines if line is not None]
@@ -98,10 +98,11 @@ def folded(graph: Graph) -> Graph:
 
 
 def _is_served(line: Line) -> bool:
-    if not does(line, "relu") or line.device != "cpu":
+    if line.op is None or line.op.name not in RULES or not does(line, line.op.name):
         return False
     (x,), (y,) = line.inputs, line.outputs
-    return isinstance(x, Value) and x.dtype == y.dtype and x.dtype in (float32, float64)
+    same = isinstance(x, Value) and x.dtype == y.dtype and x.dtype in (float32, float64)
+    return same and line.device == "cpu"
 
 
 def into_max_pool(uses: Uses, line: Line) -> Replaced:
@@ -185,5 +186,22 @@ def _masked_back(norm: Line, mask: Line, back: Line, shift: Value) -> Replaced:
     return {mask: None, back: replace(back, op=OPS["batch_norm_own_relu_back"], inputs=inputs)}
 
 
-RULES: tuple[Callable[[Uses, Line], Replaced], ...] = into_max_pool, into_layer, into_batch_norm
-"""Of several that apply, the first is taken."""
+def sum_of_centred(uses: Uses, line: Line) -> Replaced:
+    """batch_norm_own_back, sum over all but channels: the gradient of a bias before the batch
+    norm, which takes the mean off; so it is 0, but for rounding. NaN stays NaN."""
+    (dx,) = line.inputs
+    back = uses.makers.get(dx)
+    names = "batch_norm_own_back", "batch_norm_own_relu_back"
+    if back is None or not any(does(back, name) for name in names) or dx is not back.outputs[0]:
+        return {}
+    if line.constants["dim"] != (0, *range(2, len(dx.shape))) or line.constants["keepdim"]:
+        return {}
+    inputs = [back.outputs[1], 0.0]
+    return {line: replace(line, op=OPS["mul"], inputs=inputs, constants={})}
+
+
+RULES: dict[str, tuple[Callable[[Uses, Line], Replaced], ...]] = {
+    "relu": (into_max_pool, into_layer, into_batch_norm),
+    "sum": (sum_of_centred,),
+}
+"""By the line's op. Of several that apply, the first is taken."""

@@ -32,7 +32,7 @@ def both(make, x, steps=4, **options):
             optimizer.zero_grad()
             results = function(x)
             results = results if isinstance(results, tuple) else (results,)
-            sum((y * y).sum() for y in results if y.requires_grad).backward()
+            sum((y * y).mean() for y in results if y.requires_grad).backward()
             optimizer.step()
             return results
 
@@ -98,7 +98,7 @@ def test_relu_goes_into_convolution(bias, dtype):
 def test_relu_goes_into_batch_norm(dims, affine, dtype):
     def make():
         norm = (nn.BatchNorm1d, nn.BatchNorm2d)[dims - 1](18, affine=affine, dtype=dtype)
-        first = (nn.Conv1d, nn.Conv2d)[dims - 1](3, 18, 3, dtype=dtype)
+        first = (nn.Conv1d, nn.Conv2d)[dims - 1](3, 18, 3, bias=False, dtype=dtype)
         last = (nn.Conv1d, nn.Conv2d)[dims - 1](18, 4, 3, dtype=dtype)
         return nn.Sequential(first, norm, nn.ReLU(), last)
 
@@ -109,7 +109,8 @@ def test_relu_goes_into_batch_norm(dims, affine, dtype):
 
 def test_pooling_comes_first():
     def make():
-        return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+        layer = nn.Conv2d(3, 8, 3, bias=False)
+        return nn.Sequential(layer, nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
 
     found, names = both(make, images(2, 3, 8, 8))
     assert counts(names) == {"max_pool2d_relu": 1}
@@ -134,7 +135,8 @@ def of_layer(then, norm=False):
     """Of a model: a convolution, with ``norm`` a batch normalisation; what ``then`` does."""
 
     def make():
-        model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8) if norm else nn.Identity())
+        layer = nn.Conv2d(3, 8, 3, bias=not norm)
+        model = nn.Sequential(layer, nn.BatchNorm2d(8) if norm else nn.Identity())
         return model, lambda x: then(model(x))
 
     return make
@@ -252,7 +254,7 @@ def test_a_bias_that_changes_before_the_backward():
     """The sign is computed again from the bias as it was in the forward."""
 
     def make():
-        norm, layer = nn.BatchNorm2d(6), nn.Conv2d(3, 6, 3)
+        norm, layer = nn.BatchNorm2d(6), nn.Conv2d(3, 6, 3, bias=False)
 
         def function(x):
             y = norm(layer(x)).relu()
@@ -265,6 +267,35 @@ def test_a_bias_that_changes_before_the_backward():
     found, names = both(make, images(2, 3, 6, 6))
     assert "batch_norm_own_relu_back" in names
     agree(found)
+
+
+def test_the_bias_before_batch_norm_has_no_gradient():
+    """Each channel's mean is taken off, so the sum that its gradient is need not be taken."""
+
+    def make():
+        return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 4, 3))
+
+    found, names = both(make, images(2, 3, 8, 8))
+    assert names.count("sum") == 1  # of the second bias
+    largest = max(np.abs(g).max() for g in found[0][1:])
+    for want, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-6 * largest, rtol=1e-6)
+
+
+def test_nan_reaches_that_bias():
+    layer, norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+
+    @dp.capture
+    def step(x):
+        layer.zero_grad()
+        (norm(layer(x)) ** 2).sum().backward()
+        return layer.bias.grad
+
+    x = images(2, 3, 8, 8)
+    x.array[0, 0, 0, 0] = np.nan
+    for _ in range(3):
+        gradient = step(x)
+    assert np.isnan(gradient.numpy()).all()
 
 
 def test_without_fuse_nothing_is_folded():

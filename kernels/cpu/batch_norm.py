@@ -14,6 +14,7 @@ from ._layout import channels_first, ready, served
 from ._memory import empty
 
 DOUBLE = np.dtype(np.float64)
+TOGETHER = 16  # rows whose cotangents are added in x's dtype, before their sum is in float64
 
 
 def batch_norm(x, mean, var, weight=None, bias=None, eps=1e-5):
@@ -166,19 +167,32 @@ def _back_last(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, e
                floor):  # fmt: skip
     _scale_last(var, eps, weight, has_weight, dbias, False, scale)
     sums[:] = 0
+    for first in range(0, x.shape[0], TOGETHER):
+        last = min(x.shape[0], first + TOGETHER)
+        _add_rows(g[first:last], x[first:last], mean, shift, scale, dbias, dweight, sums, floor)
     of_bias, of_weight, zero = sums[0], sums[1], x.dtype.type(0)
-    for i in range(x.shape[0]):
-        for k in range(x.shape[1]):
-            d = x[i, k] - mean[k]
-            slope = zero if d * scale[k] + shift[k] <= floor else g[i, k]
-            of_bias[k] += slope
-            of_weight[k] += slope * d
     _finish(sums, x.shape[0], var, eps, dweight, dbias)
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
             d = x[i, k] - mean[k]
             slope = zero if d * scale[k] + shift[k] <= floor else g[i, k]
             dx[i, k] = (slope - of_bias[k] - d * of_weight[k]) * scale[k]
+
+
+@part
+def _add_rows(g, x, mean, shift, scale, total, along, sums, floor):
+    """Add the sums of g and of g (x - mean) over a few rows that are not cut off."""
+    zero = x.dtype.type(0)
+    total[:], along[:] = zero, zero
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            d = x[i, k] - mean[k]
+            slope = zero if d * scale[k] + shift[k] <= floor else g[i, k]
+            total[k] += slope
+            along[k] += slope * d
+    for k in range(x.shape[1]):
+        sums[0, k] += total[k]
+        sums[1, k] += along[k]
 
 
 @part
