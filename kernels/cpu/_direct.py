@@ -37,7 +37,8 @@ def pack(kernel, w, packed, taps, phases, sizes):
     """
     rows, columns, width, groups, count, group_step, row_step, column_step = sizes
     lanes, item, blocks = width // 2, w.itemsize, (columns + width - 1) // width
-    buffer = packed[packed.shape[0] - count * width :]
+    begin_buffer = packed.shape[0] - count * width
+    buffer, place_buffer = packed[begin_buffer:], packed.ctypes.data + begin_buffer * item
     for group in range(groups):
         for block in range(blocks):
             exist = min(width, columns - block * width)
@@ -45,7 +46,7 @@ def pack(kernel, w, packed, taps, phases, sizes):
                 clear(buffer)
             for row in range(rows):
                 begin = group * group_step + block * width * column_step + row * row_step
-                turn(kernel, lanes, item, w.ctypes.data + begin * item, buffer.ctypes.data, exist,
+                turn(kernel, lanes, item, w.ctypes.data + begin * item, place_buffer, exist,
                      count, column_step, width)  # fmt: skip
                 for phase in range(phases.shape[0]):
                     place = phases[phase, 5] + (group * blocks + block) * phases[phase, 6]

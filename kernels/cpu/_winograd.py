@@ -247,7 +247,8 @@ def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, count, siz
     for first in range(0, count, sizes.block):
         last = min(count, first + sizes.block)
         read(into, x, planes, first, last, source, sizes.size, sizes)
-        read(turn, g, others, first, last, target, OUTPUTS, sizes)
+        outputs = min(OUTPUTS, sizes.size)  # Numba would compile `read` once more for a literal
+        read(turn, g, others, first, last, target, outputs, sizes)
         starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
         for plane in range(sizes.size**2):
             a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
