@@ -67,8 +67,8 @@ def transform(target, name, r):
 
     where rows and pixels are distances in values. Rows first..last and pixels first..last of the
     image exist: of others "input" and "cotangent" read zeros, "output" writes nothing. `extra` is
-    the address of a bias of `columns` values, for "biased", which is "output" with a bias; "rectified"
-    and "biased rectified" cut off at 0.
+    the address of a bias of `columns` values, for "biased", which is "output" with a bias;
+    "rectified" and "biased rectified" are cut off at 0.
     """
     return address(target, write, name, r)
 

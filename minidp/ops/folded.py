@@ -1,4 +1,4 @@
-"""A layer and the rectifier behind it in one pass: what ``minidp.folding`` puts into captured steps.
+"""A layer and the rectifier behind it in one pass; ``minidp.folding`` puts them into steps.
 
 None has rules: a captured step holds its backward already.
 """
@@ -18,8 +18,10 @@ Pair = tuple[int, int]
 
 
 @op("n c h w, k d i j, k -> n k o p", check=conv2d.check)
-def conv2d_relu(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
-                padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1) -> Array:  # fmt: skip
+def conv2d_relu(
+    xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1), padding: Pair = (0, 0),
+    dilation: Pair = (1, 1), groups: int = 1,
+) -> Array:  # fmt: skip
     """``relu`` of ``conv2d``."""
     return relu.body(xp, conv2d.body(xp, x, w, b, stride, padding, dilation, groups))
 
