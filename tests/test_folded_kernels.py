@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.cpu import batch_norm, conv, pool
+from minidp.kernels.cpu import batch_norm, conv, pool
 
 
 def values(*shape, dtype, seed=0):
