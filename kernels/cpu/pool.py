@@ -57,14 +57,15 @@ def _chosen(x, grid, size, dtype, kind):
         return NotImplemented
     images = channels_last(x)
     y, index = _empty_images(images, size, x.dtype), _empty_images(images, size, dtype)
-    nothing = (0.0, NONE) if kind == "positive" else (-np.inf, 0)
+    lowest, none = (0.0, NONE) if kind == "positive" else (-np.inf, 0)
+    none = np.array(none).astype(dtype)[()]
     if host() and y.size:
         function = window(host(), x.dtype, index.dtype, kind)
-        _each_window(function, True, images, y, index, *nothing, *grid)
+        _each_window(function, True, images, y, index, lowest, none, *grid)
     else:
         _max(images, y, index, *grid)
         if kind == "positive":
-            _rectify(y.reshape(-1), index.reshape(-1), NONE)
+            _rectify(y.reshape(-1), index.reshape(-1), none)
     return channels_first(y), channels_first(index)
 
 
@@ -156,18 +157,18 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     n, c, *image = shape
     cotangents, chosen = channels_last(g), channels_last(index)
     grid = *kernel, *stride, *padding, *dilation
-    tiling = *kernel, *kernel, 0, 0, 1, 1
+    tiling, nothing = (*kernel, *kernel, 0, 0, 1, 1), index.dtype.type(0)
     if not host() or not g.size:
         dx = _zero_images(shape, g.dtype)
         _add_chosen(cotangents, chosen, dx, *grid)
     elif grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
         dx = empty((n, *image, c), g.dtype)  # windows tile the image: places are written once
         function = window(host(), g.dtype, index.dtype, "placed")
-        _each_window(function, False, dx, cotangents, chosen, 0.0, 0, *grid)
+        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
     else:
         dx = _zero_images(shape, g.dtype)
         function = window(host(), g.dtype, index.dtype, "added")
-        _each_window(function, False, dx, cotangents, chosen, 0.0, 0, *grid)
+        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
     return channels_first(dx)
 
 
