@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from minidp.form import NOTHING, Named, Place, check_constants, detached, filled, form_of
-from minidp.fusion import fused
 from minidp.graph import Graph
 from minidp.mode import mode, switched
 from minidp.program import Program
@@ -44,7 +43,7 @@ class Known:
         if reason is not None:
             self.program, self.reason = None, reason
         elif self.program is None or not self.program.valid():
-            self.program = Program(fused(graph) if fuse else graph)
+            self.program = Program(graph.fused() if fuse else graph)
 
 
 class Recordings:

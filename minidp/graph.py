@@ -95,10 +95,11 @@ class Graph:
         return text.program(self)
 
     def fused(self) -> Graph:
-        """The graph that is replayed: element-wise lines in groups."""
+        """The graph that is replayed: rectifiers in layers, element-wise lines in groups."""
+        from minidp.folding import folded
         from minidp.fusion import fused
 
-        return fused(self)
+        return fused(folded(self))
 
     def cost(self) -> Cost:
         """Operations and bytes of each line, and milliseconds after ``profile``; ``print`` it."""

@@ -34,7 +34,7 @@ def merged(lines: Sequence[Line], results: Sequence[Value]) -> tuple[list[Line],
     Where a value, or what it is a view of, may be changed in place, nothing is merged; nor what
     lies before a piece of Python with what lies behind it: it may have changed a parameter.
     """
-    changing = _changing(lines)
+    changed = changing(lines)
     same: dict[Value, Value] = {}
     known: dict[Any, list[Line]] = {}
     kept: list[Line] = []
@@ -43,7 +43,7 @@ def merged(lines: Sequence[Line], results: Sequence[Value]) -> tuple[list[Line],
         line.constants = {name: _with(value, same) for name, value in line.constants.items()}
         touched = {value.root: None for value in [*line.values(), *line.outputs]}
         if line.op is None or line.lasting or line.op.exchanges or (
-            any(root in changing for root in touched)
+            any(root in changed for root in touched)
         ):  # fmt: skip
             kept.append(line)
             known = known if line.call is None else {}
@@ -60,7 +60,7 @@ def merged(lines: Sequence[Line], results: Sequence[Value]) -> tuple[list[Line],
     return kept, _with(list(results), same)
 
 
-def _changing(lines: Sequence[Line]) -> dict[Value, None]:
+def changing(lines: Sequence[Line]) -> dict[Value, None]:
     """The memory that some line may change: what ops write, and what pieces of Python are given."""
     found = [
         value.root for line in lines if line.lasting and line.node is None

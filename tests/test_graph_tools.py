@@ -210,11 +210,11 @@ def test_on_emulated_devices():
     assert graph.memory().peak is None and "on the CPU only" in str(graph.memory())
 
 
-def test_a_fused_graph_has_the_same_costs():
+def test_a_fused_graph_costs_no_more():
     graph, _ = of_step(normed)
     fused = graph.fused()
     assert 0 < fused.cost().total.calls <= graph.cost().total.calls
-    assert fused.cost().total.flops == pytest.approx(graph.cost().total.flops, rel=0.01)
+    assert 0.9 < fused.cost().total.flops / graph.cost().total.flops <= 1  # rectifiers are folded
     assert fused.profile(repeats=1).total.ms > 0 and fused.memory().peak > 0
     assert max(map(len, str(fused).splitlines())) <= 120 and "<svg" in fused._repr_svg_()
 

@@ -65,7 +65,7 @@ def test_errors_of_winograd_are_small(row, monkeypatch):
     calls = []
     for name in ("conv2d", "conv2d_input", "conv2d_weight"):
         real = getattr(_winograd, name)
-        monkeypatch.setattr(_winograd, name, lambda *a, f=real: calls.append(f) or f(*a))
+        monkeypatch.setattr(_winograd, name, lambda *a, f=real, **o: calls.append(f) or f(*a, **o))
     assert max(errors(arrays, options)) < WINOGRAD
     assert len(calls) == 3  # float64 goes another way
 

@@ -37,7 +37,8 @@ def pack(kernel, w, packed, taps, phases, sizes):
     """
     rows, columns, width, groups, count, group_step, row_step, column_step = sizes
     lanes, item, blocks = width // 2, w.itemsize, (columns + width - 1) // width
-    buffer = packed[packed.shape[0] - count * width :]
+    begin_buffer = packed.shape[0] - count * width
+    buffer, place_buffer = packed[begin_buffer:], packed.ctypes.data + begin_buffer * item
     for group in range(groups):
         for block in range(blocks):
             exist = min(width, columns - block * width)
@@ -45,7 +46,7 @@ def pack(kernel, w, packed, taps, phases, sizes):
                 clear(buffer)
             for row in range(rows):
                 begin = group * group_step + block * width * column_step + row * row_step
-                turn(kernel, lanes, item, w.ctypes.data + begin * item, buffer.ctypes.data, exist,
+                turn(kernel, lanes, item, w.ctypes.data + begin * item, place_buffer, exist,
                      count, column_step, width)  # fmt: skip
                 for phase in range(phases.shape[0]):
                     place = phases[phase, 5] + (group * blocks + block) * phases[phase, 6]
@@ -165,7 +166,8 @@ def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, siz
             call(starts[0, height], (a, b, c, biases, exist, numbers))
             for k in range(1, phase[7]):
                 further = a + loops[k, 11] * item, b + loops[k, 12] * item
-                call(starts[1, height], (*further, c, biases, exist, loops[k].ctypes.data))
+                start = starts[1 if k + 1 < phase[7] else 2, height]
+                call(start, (*further, c, biases, exist, loops[k].ctypes.data))
             pixel += height
 
 

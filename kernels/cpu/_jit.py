@@ -1,5 +1,8 @@
 """The one way CPU kernels are compiled: serial, without the GIL, cached on disk if possible."""
 
+import gc
+from contextlib import contextmanager
+
 import numba
 from numba import types
 from numba.core import cgutils
@@ -9,7 +12,8 @@ from numba.extending import intrinsic, overload, typeof_impl
 from ._notes import noting
 from ._traced import Traced, plain
 
-OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+OPTIONS = {"_nrt": False, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""Without `_nrt` arrays are not counted: kernels make none, and there is less to compile."""
 
 
 class TracedType(types.Type):
@@ -32,11 +36,24 @@ class Function(CPUDispatcher):
 
     def _compile_for_args(self, *arguments, **named):
         if not any(isinstance(each, Traced) for each in _parts(arguments)):
-            return super()._compile_for_args(*arguments, **named)
+            with _uncollected():
+                return super()._compile_for_args(*arguments, **named)
         result = self(*plain(arguments))
         if noting.notes is not None:
             noting.notes.compiled(self, arguments, plain(arguments), result)
         return lambda *again: result
+
+
+@contextmanager
+def _uncollected():
+    """Without the garbage collector, which would look through the compiler's objects for long."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _parts(arguments):

@@ -47,8 +47,9 @@ def _turn(kernel, lanes, x, y, c):
     if x.shape[1]:
         pixels = x.shape[1] // c
         for image in range(x.shape[0]):
-            turn(kernel, lanes, x.itemsize, x[image].ctypes.data, y[image].ctypes.data, c, pixels,
-                 pixels, c)  # fmt: skip
+            offset = image * x.shape[1] * x.itemsize
+            turn(kernel, lanes, x.itemsize, x.ctypes.data + offset, y.ctypes.data + offset, c,
+                 pixels, pixels, c)  # fmt: skip
 
 
 def channels_first(x):

@@ -59,16 +59,20 @@ class Layer:
         return self.filters if self.is_depthwise else self.size * self.groups
 
     def tiles(self, heights, columns, starts):
-        """Addresses of tiles: (start, vectors - 1, height), 0 where none is needed."""
+        """Addresses of tiles: (start, vectors - 1, height), 0 where none is needed.
+
+        A start's name is the microkernel's, with " relu" behind it if results are cut off at 0.
+        """
         table = np.zeros((len(starts), 2, self.target.rows + 1), np.int64)
         lanes, wanted = self.width // 2, set()
         for block in range(0, columns, self.width):
             wanted.add(1 if columns - block <= lanes else 2)
         for vectors in wanted:
             for height in heights:
-                for i, start in enumerate(starts):
+                for i, name in enumerate(starts):
+                    start, _, relu = name.partition(" ")
                     table[i, vectors - 1, height] = tile(
-                        self.target, self.dtype, height, vectors, start=start,
+                        self.target, self.dtype, height, vectors, start=start, relu=bool(relu),
                         spread=not self.is_depthwise,
                     )  # fmt: skip
         return table
@@ -86,7 +90,7 @@ class Convolution:
     and `_direct.pack`; `packed` and `frame` are lengths of memory to work in.
     """
 
-    def __init__(self, layer, source, target, sums, columns, axes, strides, starts):
+    def __init__(self, layer, source, target, sums, columns, axes, strides, start, relu=False):
         self.layer, (self.sums, self.columns) = layer, (sums, columns)
         self.axes, self.steps = axes, tuple(axis.step for axis in axes)
         self.lines, self.depth = source[0], source[2]
@@ -103,7 +107,7 @@ class Convolution:
         self.is_point = layer.taps == 1 and len(self.phases) == 1
         self.packing = sums, columns, layer.width, layer.groups, layer.taps, *strides
         heights = {h for phase in self.phases for h in layer.heights(int(phase[3]))}
-        self.tiles = layer.tiles(heights, columns, (starts, "add"))
+        self.tiles = layer.tiles(heights, columns, self._starts(start, relu))
         span = max(1, FRAME_VALUES // max(1, self.depth * axes[1].move * layer.target.rows))
         self.sizes = ConvolutionSizes(
             self.line, top, left * self.depth, axes[0].move, reach, rows, strip, layer.groups,
@@ -111,6 +115,13 @@ class Convolution:
             columns, layer.width, layer.target.rows,
             target[1], target[2], *self.steps, axes[1].move * self.depth, span,
         )  # fmt: skip
+
+    def _starts(self, start, relu):
+        """Tiles of a sum's first chunk, of further ones, and of the last of several."""
+        if not relu:
+            return start, "add", "add"
+        several = any(phase[7] > 1 for phase in self.phases)
+        return start if several else f"{start} relu", "add", "add relu"
 
     def _write(self, target):
         """Phases, their loops, and the taps of each, in the order of the packed weights."""
@@ -153,8 +164,11 @@ class Convolution:
 
 
 @lru_cache(maxsize=512)
-def forward(*key, with_bias):
-    """The tiling of a convolution; `key` is what a `Layer` is made of."""
+def forward(*key, with_bias, relu=False):
+    """The tiling of a convolution; `key` is what a `Layer` is made of.
+
+    It has one phase, so with `relu` all of its sums have the same chunks.
+    """
     layer, taps = Layer(*key), math.prod(key[1][2:])
     each = 1 if layer.is_depthwise else layer.size
     columns = layer.filters // layer.groups
@@ -162,7 +176,7 @@ def forward(*key, with_bias):
     source, target = (*layer.image, layer.channels), (*layer.output, layer.filters)
     start = "bias" if with_bias else "zero"
     axes = along(Forward, layer)
-    return Convolution(layer, source, target, each, columns, axes, strides, start)
+    return Convolution(layer, source, target, each, columns, axes, strides, start, relu)
 
 
 @lru_cache(maxsize=512)

@@ -67,7 +67,8 @@ def transform(target, name, r):
 
     where rows and pixels are distances in values. Rows first..last and pixels first..last of the
     image exist: of others "input" and "cotangent" read zeros, "output" writes nothing. `extra` is
-    the address of a bias of `columns` values, for "biased", which is "output" with a bias.
+    the address of a bias of `columns` values, for "biased", which is "output" with a bias;
+    "rectified" and "biased rectified" are cut off at 0.
     """
     return address(target, write, name, r)
 
@@ -81,8 +82,9 @@ class _Transform:
     """Writes a transform: a loop over channels for tiles inside the image, and one for its edge."""
 
     def __init__(self, target, name, r):
-        self.vectors, self.is_biased = Vectors(target, np.dtype(np.float32)), name == "biased"
-        self.name = "output" if self.is_biased else name
+        self.vectors = Vectors(target, np.dtype(np.float32))
+        self.is_biased, self.is_rectified = "biased" in name, "rectified" in name
+        self.name = "output" if self.is_biased or self.is_rectified else name
         self.matrix, self.points = matrices(r)[self.name], points(r)
         self.pairs = [(k, k + 1) for k in range(1, self.points - 1, 2)]  # opposite points
         self.high, self.wide = len(self.matrix), len(self.matrix[0])
@@ -172,6 +174,7 @@ class _Transform:
             line = self._lines(build, place, self.steps[3], self.high)
             for j, value in enumerate(row):
                 value = value if bias is None else build.fadd(value, bias)
+                value = v.relu(build, value) if self.is_rectified else value
                 v.store(build, value, line[j], self._mask(build, mask, checked, i, j))
 
     def _times(self, build, values):

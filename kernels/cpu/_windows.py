@@ -12,7 +12,8 @@ from llvmlite import ir
 from ._machine_code import INTEGER, address
 from ._microkernel import POINTER, SHORT, Vectors
 
-KINDS = ("largest", "placed", "added")
+KINDS = ("largest", "positive", "placed", "added")
+NONE = -1  # in the type of an index, so that no tap has this number
 
 
 def window(target, dtype, index, kind):
@@ -25,6 +26,7 @@ def window(target, dtype, index, kind):
     step` apart, the next window `move` (all in values). There are rows x columns taps, numbered
     from `tap` on, a row of them `tap step` after the other. "largest" writes the largest of each
     window to values and its tap to index (uint8 or int32): the first of equals, the last NaN.
+    "positive" does so too, but writes 0 and `NONE` where the largest is not positive.
     "placed" writes values to their taps and zeros to all others, "added" adds them.
     """
     return address(target, write, np.dtype(dtype).char, np.dtype(index).itemsize, kind)
@@ -40,7 +42,7 @@ class _Window:
 
     def __init__(self, target, dtype, index_size, kind):
         self.vectors, self.kind, self.index_size = Vectors(target, dtype), kind, index_size
-        lanes = self.vectors.lanes
+        lanes, self.is_choice = self.vectors.lanes, kind in ("largest", "positive")
         self.narrow = ir.VectorType(ir.IntType(8 * index_size), lanes)
         self.taps = ir.VectorType(SHORT, lanes)
         suffix = f"v{lanes}i{8 * index_size}"
@@ -99,7 +101,7 @@ class _Window:
         (mask,) = v.masks(build, left, 1)
         tap = build.trunc(self.tap, SHORT)
         index = build.bitcast(index, self.narrow.as_pointer())
-        if self.kind == "largest":
+        if self.is_choice:
             held = [v.load(build, image, mask), v.spread(build, tap, self.taps)]
         else:
             none = ir.Constant(self.narrow, [0] * v.lanes)
@@ -107,11 +109,19 @@ class _Window:
             chosen = chosen if self.index_size == 4 else build.zext(chosen, self.taps)
             held = [v.load(build, values, mask), chosen]
         build, held = self._rows(build, image, tap, mask, held)
-        if self.kind == "largest":
+        if self.kind == "positive":
+            held = self._rectified(build, *held)
+        if self.is_choice:
             v.store(build, held[0], values, mask)
             chosen = held[1] if self.index_size == 4 else build.trunc(held[1], self.narrow)
             build.call(self._store, [chosen, index, SHORT(self.index_size), mask])
         return build, []
+
+    def _rectified(self, build, value, chosen):
+        """0 and no tap where the largest is not positive; NaN keeps its tap."""
+        v, none = self.vectors, ir.Constant(self.taps, [NONE] * self.vectors.lanes)
+        is_cut = build.fcmp_ordered("<=", value, v.zero)
+        return [build.select(is_cut, v.zero, value), build.select(is_cut, none, chosen)]
 
     def _rows(self, build, image, tap, mask, held):
         step, one = build.trunc(self.tap_step, SHORT), SHORT(1)
@@ -126,7 +136,7 @@ class _Window:
     def _tap(self, build, place, tap, mask, value, chosen):
         """The largest so far and its tap; or the cotangent and where it belongs, unchanged."""
         v, tap = self.vectors, self.vectors.spread(build, tap, self.taps)
-        if self.kind == "largest":
+        if self.is_choice:
             new = v.load(build, place, mask)
             is_nan = build.fcmp_unordered("uno", new, new)
             wins = build.or_(build.fcmp_ordered(">", new, value), is_nan)

@@ -103,9 +103,9 @@ def _tiles(layer, counts, columns, starts):
     return layer.tiles(heights, columns, starts)
 
 
-def conv2d(images, w, b, y, *layer):
-    """y (n, o, p, k): the convolution of images (n, h, w, c)."""
-    _convolve(forward(images.shape[1:3], w.shape, *layer, w.dtype), images, w, b, y)
+def conv2d(images, w, b, y, *layer, relu=False):
+    """y (n, o, p, k): the convolution of images (n, h, w, c), with `relu` cut off at 0."""
+    _convolve(forward(images.shape[1:3], w.shape, *layer, w.dtype), images, w, b, y, relu)
 
 
 def conv2d_input(cotangents, w, dx, *layer):
@@ -113,10 +113,11 @@ def conv2d_input(cotangents, w, dx, *layer):
     _convolve(backward(dx.shape[1:3], w.shape, *layer, w.dtype), cotangents, w, None, dx)
 
 
-def _convolve(blocks, source, w, b, target):
+def _convolve(blocks, source, w, b, target, relu=False):
     direct, sizes, count = blocks.direct, blocks.sizes, blocks.tiles(len(source))
     packed, weights = _tiling.packed(direct, w), empty(blocks.weights, w.dtype)
-    turn, into, out = blocks.transforms("weights", "input", "output" if b is None else "biased")
+    name = ("output", "biased", "rectified", "biased rectified")[(b is not None) + 2 * relu]
+    turn, into, out = blocks.transforms("weights", "input", name)
     transform_weights(turn, packed, weights, direct.sums, blocks.width, sizes.width, blocks.r,
                       sizes.size)  # fmt: skip
     counts = sizes.block, count % sizes.block
@@ -246,7 +247,8 @@ def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, count, siz
     for first in range(0, count, sizes.block):
         last = min(count, first + sizes.block)
         read(into, x, planes, first, last, source, sizes.size, sizes)
-        read(turn, g, others, first, last, target, OUTPUTS, sizes)
+        outputs = min(OUTPUTS, sizes.size)  # Numba would compile `read` once more for a literal
+        read(turn, g, others, first, last, target, outputs, sizes)
         starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
         for plane in range(sizes.size**2):
             a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item

@@ -15,6 +15,7 @@ from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
 from ._memory import empty
+from .elementwise import relu
 
 POINTS = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 
@@ -24,20 +25,33 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
 
     Shapes: x (n, c, h, w), w (k, c/groups, i, j), b (k), y (n, k, o, p) on channels-last memory.
     """
+    return _convolved(x, w, b, (stride, padding, dilation, groups), False)
+
+
+def conv2d_relu(x, w, b=None, *, stride, padding, dilation, groups):
+    """max(y, 0) of the same, NaN for NaN: cut off before it is written."""
+    layer = stride, padding, dilation, groups
+    if host() is not None:
+        return _convolved(x, w, b, layer, True)
+    y = _convolved(x, w, b, layer, False)
+    return y if y is NotImplemented else relu(y)
+
+
+def _convolved(x, w, b, layer, is_cut):
     if not served(x, w, b):
         return NotImplemented
-    layer = stride, padding, dilation, groups
     if host() is None:
         return _by_columns.conv2d(x, w, b, **_named(layer))
     if _is_whole(x.shape, w.shape, *layer):
-        return conv2d(_as_points(x), _as_points(w), b, **POINTS)
+        return _convolved(_as_points(x), _as_points(w), b, tuple(POINTS.values()), is_cut)
     output = _tiling.output(x.shape[2:], w.shape, *layer)
     y = empty((len(x), *output, len(w)), x.dtype)
     if y.size and _winograd.fits(x, w.shape, output, *layer):
-        _winograd.conv2d(channels_last(x), w, b, y, *layer)
+        _winograd.conv2d(channels_last(x), w, b, y, *layer, relu=is_cut)
     elif y.size:
         images, n, image, _ = _merged(channels_last(x), w.shape, layer, output)
-        tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None)
+        tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None,
+                                 relu=is_cut)  # fmt: skip
         _run(tiling, images, w, b, y, n)
     return channels_first(y)
 

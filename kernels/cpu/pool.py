@@ -15,7 +15,7 @@ from ._jit import compiled, part
 from ._layout import channels_first, channels_last, served
 from ._machine_code import call, host
 from ._memory import empty
-from ._windows import window
+from ._windows import NONE, window
 
 
 def _empty_images(images, size, dtype):
@@ -41,17 +41,40 @@ def max_pool2d(x, *, kernel, stride, padding, dilation, size):
     The first of equal values is chosen; the last NaN, if any, beats all. A window that lies
     outside the image gives -inf and tap 0. index is uint8 for at most 256 taps, else int32.
     """
+    index = np.uint8 if kernel[0] * kernel[1] <= 256 else np.int32
+    return _chosen(x, (*kernel, *stride, *padding, *dilation), size, index, "largest")
+
+
+def max_pool2d_relu(x, *, kernel, stride, padding, dilation, size):
+    """The same of what is positive: elsewhere 0, and a tap that no window has (-1 as index's type),
+    so that nothing goes back. index is uint8 for at most 255 taps."""
+    index = np.uint8 if kernel[0] * kernel[1] <= 255 else np.int32
+    return _chosen(x, (*kernel, *stride, *padding, *dilation), size, index, "positive")
+
+
+def _chosen(x, grid, size, dtype, kind):
     if not served(x):
         return NotImplemented
     images = channels_last(x)
-    y = _empty_images(images, size, x.dtype)
-    index = _empty_images(images, size, np.uint8 if kernel[0] * kernel[1] <= 256 else np.int32)
-    grid = *kernel, *stride, *padding, *dilation
+    y, index = _empty_images(images, size, x.dtype), _empty_images(images, size, dtype)
+    lowest, none = (0.0, NONE) if kind == "positive" else (-np.inf, 0)
+    none = np.array(none).astype(dtype)[()]
     if host() and y.size:
-        _each_window(window(host(), x.dtype, index.dtype, "largest"), True, images, y, index, *grid)
+        function = window(host(), x.dtype, index.dtype, kind)
+        _each_window(function, True, images, y, index, lowest, none, *grid)
     else:
         _max(images, y, index, *grid)
+        if kind == "positive":
+            _rectify(y.reshape(-1), index.reshape(-1), none)
     return channels_first(y), channels_first(index)
+
+
+@compiled
+def _rectify(y, index, none):
+    """0 and no tap where y is not positive."""
+    for k in range(y.shape[0]):
+        if y[k] <= 0:
+            y[k], index[k] = 0, none
 
 
 @part
@@ -62,7 +85,8 @@ def _taps(start, kernel, dilation, size):
 
 
 @compiled
-def _each_window(function, is_choice, images, values, index, kh, kw, sh, sw, ph, pw, dh, dw):
+def _each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
+                 dh, dw):  # fmt: skip
     """Call a function of `_windows` for each row of windows: whole windows at once, edges alone."""
     (_, h, w, c), (count, o, p, _) = images.shape, values.shape
     item, small = images.itemsize, index.itemsize
@@ -84,15 +108,15 @@ def _each_window(function, is_choice, images, values, index, kh, kw, sh, sw, ph,
                                 sw * c))  # fmt: skip
             elif is_choice:
                 for alone in range(pixel, pixel + many):
-                    _nothing(values[n, i, alone], index[n, i, alone])
+                    _nothing(values[n, i, alone], index[n, i, alone], lowest, none)
             pixel += many
 
 
 @part
-def _nothing(best, chosen):
+def _nothing(best, chosen, lowest, none):
     """What the largest of no values is."""
     for k in range(best.shape[0]):
-        best[k], chosen[k] = -np.inf, 0
+        best[k], chosen[k] = lowest, none
 
 
 @compiled
@@ -106,7 +130,7 @@ def _max(x, y, index, kh, kw, sh, sw, ph, pw, dh, dw):
 
 @part
 def _max_window(image, best, chosen, top, left, kh, kw, dh, dw):
-    _nothing(best, chosen)
+    _nothing(best, chosen, -np.inf, 0)
     found = False
     for a in range(kh):
         for b in range(kw):
@@ -133,18 +157,18 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     n, c, *image = shape
     cotangents, chosen = channels_last(g), channels_last(index)
     grid = *kernel, *stride, *padding, *dilation
-    tiling = *kernel, *kernel, 0, 0, 1, 1
+    tiling, nothing = (*kernel, *kernel, 0, 0, 1, 1), index.dtype.type(0)
     if not host() or not g.size:
         dx = _zero_images(shape, g.dtype)
         _add_chosen(cotangents, chosen, dx, *grid)
     elif grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
         dx = empty((n, *image, c), g.dtype)  # windows tile the image: places are written once
         function = window(host(), g.dtype, index.dtype, "placed")
-        _each_window(function, False, dx, cotangents, chosen, *grid)
+        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
     else:
         dx = _zero_images(shape, g.dtype)
         function = window(host(), g.dtype, index.dtype, "added")
-        _each_window(function, False, dx, cotangents, chosen, *grid)
+        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
     return channels_first(dx)
 
 

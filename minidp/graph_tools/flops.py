@@ -48,7 +48,8 @@ STILL = frozenset(_still.split())
 _functions = """exp expm1 log log1p log2 log10 logaddexp log1pexp sigmoid erf erfc erfinv sin cos
     tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh pow activation activation_input"""
 PER_RESULT = dict.fromkeys(_functions.split(), FUNCTION) | {
-    "batch_norm": 4, "batch_norm_own": 8, "batch_norm_own_back": 10,
+    "batch_norm": 4, "batch_norm_own": 8, "batch_norm_own_back": 10, "batch_norm_own_relu": 9,
+    "batch_norm_own_relu_back": 13,
     "group_norm": 9, "group_norm_back": 14, "softmax": FUNCTION + 4,
     "log_softmax": FUNCTION + 4, "softmax_input": 4, "log_softmax_input": FUNCTION + 3,
     "cross_entropy_input": FUNCTION + 6, "dropout": 2, "hypot": 4,
@@ -97,10 +98,11 @@ MATRIX: dict[str, Callable[..., float]] = {
     "matmul": lambda x, y, c: products(math.prod(y[0]), x[0][-1]),
     "linear": lambda x, y, c: products(math.prod(y[0]), x[0][-1], x[2] is not None),
     "conv2d": lambda x, y, c: products(math.prod(y[0]), math.prod(x[1][1:]), x[2] is not None),
+    "conv2d_relu": lambda x, y, c: products(math.prod(y[0]), math.prod(x[1][1:]), True),
     "conv2d_input": lambda x, y, c: products(math.prod(x[0]), math.prod(x[1][1:])),
     "conv2d_weight": lambda x, y, c: products(math.prod(x[0]), math.prod(y[0][1:])),
     "resample": lambda x, y, c: 3 * math.prod(y[0]), "resample_input": lambda x, y, c:
-    3 * math.prod(x[0]), "max_pool2d": _pooled, "avg_pool2d": _pooled,
+    3 * math.prod(x[0]), "max_pool2d": _pooled, "max_pool2d_relu": _pooled, "avg_pool2d": _pooled,
     "avg_pool2d_input": lambda x, y, c: math.prod(x[0]) * math.prod(c["kernel"]),
     "inv": _cubic(2), "solve": _cubic(2 / 3), "det": _cubic(2 / 3), "cofactors": _cubic(2),
     "det_sign": _cubic(2 / 3), "logabsdet": _cubic(2 / 3), "cholesky": _cubic(1 / 3),

@@ -13,6 +13,7 @@ from minidp.ops import (
     embedding,
     error_function,
     exponential,
+    folded,
     gru,
     index,
     layout,
@@ -28,6 +29,6 @@ from minidp.ops import (
 )
 
 __all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv",
-           "dropout", "elementwise", "embedding", "error_function", "exponential", "gru", "index",
-           "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce", "softmax",
-           "trigonometric", "windows"]  # fmt: skip
+           "dropout", "elementwise", "embedding", "error_function", "exponential", "folded", "gru",
+           "index", "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce",
+           "softmax", "trigonometric", "windows"]  # fmt: skip

@@ -34,7 +34,7 @@ def output_of(x, w, stride, padding, dilation, groups):
 ONE = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1), "groups": 1}
 
 
-@row("conv2d", wrong=(
+@row("conv2d", "conv2d_relu", wrong=(
     Sample([np.zeros((1, 3, 5, 5)), np.zeros((2, 2, 3, 3)), None], ONE),
     Sample([np.zeros((1, 2, 2, 5)), np.zeros((2, 2, 3, 3)), None], ONE),
     Sample([np.zeros((1, 4, 5, 5)), np.zeros((3, 2, 3, 3)), None], {**ONE, "groups": 2}),
@@ -81,7 +81,7 @@ def _without(constants, *left_out):
     return {name: value for name, value in constants.items() if name not in left_out}
 
 
-@row("max_pool2d")
+@row("max_pool2d", "max_pool2d_relu")
 def _max_pool2d(rng):
     ties = np.zeros((1, 1, 4, 4))
     ties[0, 0, 0, 1] = ties[0, 0, 1, 0] = ties[0, 0, 3, 3] = np.nan

@@ -34,6 +34,19 @@ def _batch_norm_own_back(rng):
             for s in BATCHES for has in (True, False)]  # fmt: skip
 
 
+@row("batch_norm_own_relu")
+def _batch_norm_own_relu(rng):
+    return _batch_norm_own(rng)
+
+
+@row("batch_norm_own_relu_back", broadcasts=False)
+def _batch_norm_own_relu_back(rng):
+    found = _batch_norm_own_back(rng)
+    for sample in found:
+        sample.arrays.insert(4, normal(rng, sample.arrays[2].shape[0]))
+    return found
+
+
 GROUPS = (((4, 3), 1, True), ((2, 6, 4), 3, True), ((2, 4, 3, 2), 2, False), ((3, 5), 1, False),
           ((0, 4), 2, True), ((2, 3, 0), 1, True), ((3, 37), 1, True), ((2, 3, 5), 3, True),
           ((1, 40, 3), 5, True))  # fmt: skip

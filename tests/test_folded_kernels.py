@@ -1,0 +1,96 @@
+"""Kernels of a layer and its rectifier give what the two give one after the other."""
+
+import numpy as np
+import pytest
+
+from minidp.kernels.cpu import batch_norm, conv, pool
+
+
+def values(*shape, dtype, seed=0):
+    """Rounded, so that there are ties and zeros."""
+    return np.round(np.random.default_rng(seed).standard_normal(shape), 1).astype(dtype)
+
+
+WINDOWS = [  # kernel, stride, padding, dilation, size of x (2, 37, 6, 5)'s windows
+    ((3, 2), (1, 2), (2, 1), (2, 3)), ((5, 5), (3, 1), (4, 4), (1, 1)),
+    ((20, 17), (1, 1), (9, 8), (1, 1)), ((16, 16), (1, 1), (8, 8), (1, 1)),
+    ((2, 2), (2, 2), (0, 0), (1, 1)), ((2, 2), (2, 2), (3, 3), (1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["vectors", "loops"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_max_pool_relu_is_both(way, dtype, monkeypatch):
+    if way == "loops":
+        monkeypatch.setattr(pool, "host", lambda: None)
+    for kernel, stride, padding, dilation in WINDOWS:
+        x = np.array(values(2, 37, 6, 5, dtype=dtype)) - dtype(1)
+        x[0, 3, 2, 2:], x[1, 2, 0], x[1, 4] = np.nan, -0.0, -np.inf
+        lengths = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
+        size = tuple((h + 2 * p - d * (k - 1) - 1) // s + 1 for h, k, s, p, d in lengths)
+        grid = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+        y, index = pool.max_pool2d_relu(x, **grid, size=size)
+        largest, places = pool.max_pool2d(x, **grid, size=size)
+        assert y.tobytes() == np.where(largest <= 0, dtype(0), largest).tobytes()
+        none = np.array(-1).astype(index.dtype)
+        want = np.where(largest <= 0, none, places.astype(index.dtype))
+        assert index.dtype == (np.uint8 if kernel[0] * kernel[1] < 256 else np.int32)
+        assert np.array_equal(index, want)
+        g = np.array(values(*y.shape, dtype=dtype, seed=2))
+        kept = np.where(largest <= 0, dtype(0), g)
+        back = {"shape": x.shape, **grid}
+        assert np.array_equal(pool.max_pool2d_input(g, index, **back),
+                              pool.max_pool2d_input(kept, places, **back))  # fmt: skip
+
+
+LAYERS = [  # x, w, stride, padding, dilation, groups
+    ((2, 3, 9, 8), (20, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ((2, 32, 13, 12), (40, 32, 3, 3), (1, 1), (1, 1), (1, 1), 1),  # Winograd
+    ((2, 16, 14, 13), (17, 16, 5, 5), (1, 1), (2, 2), (1, 1), 1),
+    ((2, 300, 7, 7), (20, 300, 3, 3), (2, 2), (1, 1), (1, 1), 1),  # sums in several chunks
+    ((2, 24, 9, 9), (24, 1, 3, 3), (1, 1), (1, 1), (2, 2), 24),  # depthwise
+    ((3, 8, 5, 5), (10, 8, 5, 5), (1, 1), (0, 0), (1, 1), 1),  # a product of matrices
+    ((3, 6, 3, 3), (10, 3, 1, 1), (1, 1), (0, 0), (1, 1), 2),
+    ((0, 3, 9, 8), (20, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", LAYERS, ids=str)
+def test_convolution_relu_is_both(case, dtype):
+    x, w = (values(*shape, dtype=dtype, seed=k) for k, shape in enumerate(case[:2]))
+    options = dict(zip(("stride", "padding", "dilation", "groups"), case[2:], strict=True))
+    for b in (None, values(case[1][0], dtype=dtype, seed=3)):
+        y = conv.conv2d(x, w, b, **options)
+        got = conv.conv2d_relu(x, w, b, **options)
+        assert y.size == 0 or (y < 0).any()
+        assert np.array_equal(got, np.maximum(y, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(4, 3), (3, 37, 5), (2, 3, 4, 5), (1, 1), (2, 17, 1, 1)])
+@pytest.mark.parametrize("last", [False, True])
+def test_batch_norm_relu_is_both(shape, last, dtype):
+    x, dy = (values(*shape, dtype=dtype, seed=k) for k in range(2))
+    if last:
+        x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+    weight, bias = (values(shape[1], dtype=dtype, seed=k) for k in (2, 3))
+    for w, b in ((weight, bias), (None, None), (weight, None)):
+        y, mean, var = batch_norm.batch_norm_own(x, w, b, eps=1e-5)
+        got = batch_norm.batch_norm_own_relu(x, w, b, eps=1e-5)
+        want = np.maximum(y, 0), mean, var, np.zeros(shape[1], dtype) if b is None else b
+        assert all(np.array_equal(p, q) for p, q in zip(got, want, strict=True))
+        back = batch_norm.batch_norm_own_relu_back(dy, x, *got[1:], w, eps=1e-5)
+        masked = np.where(y <= 0, dtype(0), dy)
+        plain = batch_norm.batch_norm_own_back(masked, x, mean, var, w, eps=1e-5)
+        assert all(np.array_equal(p, q) for p, q in zip(back, plain, strict=True))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4, -1e6])
+def test_one_pass_statistics_lose_nothing_to_the_mean(shift):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4000, 5)) + shift
+    x[0, 0] += 1e5  # the row that sums are taken from is far off
+    _, mean, var = batch_norm.batch_norm_own(x, eps=1e-5)
+    np.testing.assert_allclose(mean, x.mean(0), rtol=1e-15, atol=1e-12 * x[:, 0].std())
+    np.testing.assert_allclose(var, x.var(0), rtol=1e-8)
