@@ -205,6 +205,8 @@ def _grouped(
         if each is not None and each.shape != shape:
             raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
                              f"{shape}, got {each.shape}")  # fmt: skip
+    if weight is not None and weight.dtype != input.dtype:  # of rms_norm: as a product promotes
+        return _grouped(name, input, groups, None, None, eps, center) * weight
     if input.dtype != float16:
         return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
     x, weight, bias = (_wide(each, input) for each in (input, weight, bias))

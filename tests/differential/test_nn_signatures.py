@@ -21,7 +21,8 @@ PAIRS = {
 }
 OLD = {"size_average", "reduce", "_stacklevel", "out", "min_value", "max_value"}
 """PyTorch's, long deprecated or internal."""
-OWN = {"batch_dim": "the axis of the batch, by whose rows masks are drawn"}
+OWN = {"batch_dim": "the axis of the batch, by whose rows masks are drawn",
+       "sync": "whether statistics are those of all replicas"}  # fmt: skip
 """minidp's own."""
 OTHER = {
     "nn.Buffer": "requires_grad, which copies pass",
