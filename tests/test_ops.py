@@ -126,7 +126,7 @@ def test_wrong_shapes_are_refused(name):
         with pytest.raises(ShapeError) as caught:
             OPS[name](*map(as_tensor, wrong.arrays), **wrong.constants)
             pytest.fail(f"{name}{shapes} {wrong.constants} was accepted")
-        assert name in str(caught.value), (name, shapes)
+        assert name.removesuffix("_relu") in str(caught.value), (name, shapes)
 
 
 def as_tensor(a):
