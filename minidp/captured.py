@@ -81,9 +81,15 @@ class Recordings:
             return last
         for known in list(self.states.values()):
             if known is not last and known.program is not None and known.program.valid():
+                self.rest()
                 self.last = known
                 return known
         return None
+
+    def rest(self) -> None:
+        """What is replayed will not be for a while."""
+        if self.program is not None:
+            self.program.let_go()
 
     def learn(self, graph: Graph, form: Any) -> None:
         """Compare a new recording with the last one in the same state."""
@@ -120,6 +126,7 @@ class Captured:
         key = form, [_kind(tensor) for tensor in tensors], same, mode.grad, mode.default_dtype
         latest, plan = self._latest  # read once: another thread may call with another kind
         if key != latest:
+            plan.rest()
             plan = self._plan((form, tuple(key[1]), *key[2:]))
             self._latest = key, plan
         self.last = plan

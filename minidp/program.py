@@ -1,4 +1,4 @@
-"""A captured step as a Python function: one call a line, each value let go after its last use.
+"""A captured step as a function: Python, a call a line, or bound to memory, native.
 
 What an eager step does around its ops (finding kernels, recording nodes, walking them) is done
 once. The bytes are those of the eager step: the same kernels and bodies run in the same order.
@@ -6,63 +6,38 @@ once. The bytes are those of the eager step: the same kernels and bodies run in 
 
 from __future__ import annotations
 
-import linecache
-import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
-import numpy as np
-
 from minidp.backend import CPU
-from minidp.formula import Fused
+from minidp.bound import Binding
+from minidp.bound_source import BoundSource
 from minidp.graph import Graph
-from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value
+from minidp.line import STATE, Value
 from minidp.mode import mode, quiet, quietly, switched
-from minidp.op import Op
+from minidp.noted import FirstRun, may_be_noted, whereabouts
+from minidp.placing import Placing
+from minidp.source import Source
 from minidp.tape import content
-from minidp.tensor import Tensor, wrap
+from minidp.tensor import Tensor
 from minidp.types import Array
+
+KEPT = 2**24
+"""Up to so many bytes, a program that does not run keeps the memory that it is bound to."""
 
 
 class Program:
-    """A runnable graph. ``text`` is its Python source."""
+    """A runnable graph. ``text`` is its Python source; ``binding`` its native part, if it has one,
+    which its first run makes."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._names: dict[str, Any] = {}
-        self._known: dict[tuple[str, int], str] = {}
-        text = [f"def step({', '.join(map(self._name, graph.arguments))}):"]
-        self._places: list[Line | None] = [None]
-        self._copied = dict.fromkeys(graph.copied())
-        self._constants: dict[Value, Array] = {}
-        text += [f"    {self._name(v)} = {self._global('n', v.node)}.grad.array"
-                 for v in graph.gradients()]  # fmt: skip
-        text += [f"    {self._name(v)} = {self._constant(v)}.copy('K')"
-                 for v in self._copied]  # fmt: skip
-        self._places += [None] * (len(text) - 1)
-        keys = [(f"    {key} = {self._global('d', key.generator.next_key)}()", None)
-                for key in graph.keys]  # fmt: skip
-        drawn = 0
-        for line, dead in zip(graph.lines, graph.last_uses(), strict=True):
-            # as the eager step: what an error leaves undrawn is drawn in the next one
-            wanted = max([key.number + 1 for key in _keys(line)], default=drawn)
-            parts: list[tuple[str, Line | None]] = [*keys[drawn:wanted]]
-            drawn = max(drawn, wanted)
-            parts.append((f"    {self._source(line)}", line))
-            if dead:
-                parts.append((f"    del {', '.join(map(self._name, dead))}", line))
-            text += [part for part, _ in parts]
-            self._places += [place for _, place in parts]
-        text += [part for part, _ in keys[drawn:]]
-        self._places += [None] * len(keys[drawn:])
-        results = [f"{self._global('w', wrap)}({self._name(value)}), " for value in graph.results]
-        text.append(f"    return ({''.join(results)})")
-        self.text, self._file = "\n".join(text), f"<captured step {id(self):#x}>"
-        linecache.cache[self._file] = (len(self.text), None, self.text.splitlines(True), self._file)
-        weakref.finalize(self, linecache.cache.pop, self._file, None)
-        exec(compile(self.text, self._file, "exec"), self._names)
-        self._step = self._names["step"]
+        self._constants = constants_of(graph)
+        self._source = Source(graph, self._constants).written()
+        self._step: Callable[..., Any] = self._source.compiled()
+        self.binding: Binding | None = None
+        self.bindable = any(map(may_be_noted, graph.lines))
+        """Whether its next run shall bind it."""
         self._shared = [(tensor, *known) for tensor, known in graph.shared.items()]
         self._copies, self._modules = [*graph.copies.items()], [*graph.modules.items()]
         self._present = [(node, has) for node, has in graph.present.items() if has is not None]
@@ -72,17 +47,48 @@ class Program:
         self._own = all(line.op.own if line.op is not None else line.call is None
                         for line in graph.lines)  # fmt: skip
 
+    @property
+    def text(self) -> str:
+        return self._source.text
+
     def __call__(self, arrays: Sequence[Array]) -> tuple[Tensor, ...]:
         """Run the step on the arrays of its arguments."""
+        step = self._bind if self.bindable else self._step
         try:
             if self._own:
                 run = mode.context.run
-                return self._step(*arrays) if quiet.get() else run(self._step, *arrays)
+                return step(*arrays) if quiet.get() else run(step, *arrays)
             with switched(grad=False):
-                return quietly(self._step, *arrays)
+                return quietly(step, *arrays)
         except Exception as error:
-            error.add_note(self._where(error))
+            if not any("in the captured step" in note for note in getattr(error, "__notes__", ())):
+                error.add_note(self._where(error))
             raise
+
+    def _bind(self, *arrays: Array) -> Any:
+        """The first run: what it does can be repeated natively from then on."""
+        native = native_calls()
+        if native is None:
+            self.bindable = False
+            return self._step(*arrays)
+        first = FirstRun(self.graph, native, self._constants)
+        results = first.run(arrays)
+        self.bindable = False
+        placing = Placing(first.recording, native)
+        if placing.notes and placing.possible:
+            self.binding = Binding(placing)
+            source = BoundSource(self.graph, self._constants, self.binding).written()
+            self._step, self._source = source.compiled(), source
+        return results
+
+    def nbytes(self) -> int:
+        """The memory that the bound copies of the step hold between its runs."""
+        return 0 if self.binding is None else sum(copy.nbytes() for copy in self.binding.free)
+
+    def let_go(self) -> None:
+        """Let the memory of bound copies go, if it is much: another program runs now."""
+        if self.binding is not None and self.nbytes() > KEPT:
+            self.binding.free.clear()
 
     def valid(self) -> bool:
         """Whether all is as the program expects it: parameters and buffers lie where they lay and
@@ -105,122 +111,19 @@ class Program:
     def _where(self, error: BaseException) -> str:
         trace, found = error.__traceback__, None
         while trace is not None:
-            if trace.tb_frame.f_code.co_filename == self._file:
-                found = self._places[min(trace.tb_lineno, len(self._places)) - 1]
+            if trace.tb_frame.f_code.co_filename == self._source.file:
+                found = self._source.line_at(trace.tb_lineno)
             trace = trace.tb_next
-        where = f", of module {found.path}" if found is not None and found.path else ""
-        return f"in the captured step, at {found}{where}"
-
-    def _name(self, value: Value) -> str:
-        """The Python name of a value: a local, or a global for what comes from outside."""
-        if value.kind == STATE and value not in self._copied:
-            return self._constant(value)
-        letters = {COMPUTED: "v", GRADIENT: "g", STATE: "c"}
-        return f"{letters.get(value.kind, 'x')}{value.number}"
-
-    def _constant(self, value: Value) -> str:
-        if value.made and value not in self._constants:
-            self._constants[value] = value.constant()
-        return self._global("s", self._constants.get(value, value.array))
-
-    def _global(self, letter: str, thing: Any) -> str:
-        """The name of a thing that the program uses, the same each time."""
-        key = letter, id(thing)  # self._names keeps the thing alive
-        name = self._known.setdefault(key, f"{letter}{len(self._known)}")
-        self._names[name] = thing
-        return name
-
-    def _source(self, line: Line) -> str:
-        if line.node is not None:
-            target, value = self._global("n", line.node), line.inputs[0]
-            made = "None" if value is None else f"{self._global('w', wrap)}({self._name(value)})"
-            return f"{target}.grad = {made}"
-        live = {k: c for k, c in line.constants.items() if _live(c)}
-        fixed = {k: c for k, c in line.constants.items() if k not in live}
-        given = [self._text(each) for each in line.inputs]
-        given += [f"{name}={self._text(constant)}" for name, constant in live.items()]
-        if isinstance(line.op, Fused):
-            function: Callable[..., Any] = line.op
-        else:
-            function = _caller(line, fixed) if line.call is None else _aside(line)
-        call = f"{self._global('f', function)}({', '.join(given)})"
-        targets = ", ".join(map(self._name, line.outputs))
-        tuples = isinstance(line.op, Op) and line.op.line.outputs[0].variadic
-        targets += "," * bool(tuples)
-        return f"{targets} = {call}" if targets else call
-
-    def _text(self, given: Any) -> str:
-        if isinstance(given, Value):
-            return self._name(given)
-        if isinstance(given, Key):
-            return str(given)
-        if isinstance(given, tuple):
-            return f"({''.join(self._text(each) + ', ' for each in given)})"
-        return "None" if given is None else self._global("k", given)
+        return whereabouts(found)
 
 
-def _keys(line: Line) -> list[Key]:
-    """The random keys that a line is given."""
-    parts = [part for each in line.constants.values()
-             for part in (each if type(each) is tuple else (each,))]  # fmt: skip
-    return [part for part in parts if isinstance(part, Key)]
+def native_calls() -> Any:
+    """The module that makes tables of native calls; None where it cannot be used."""
+    found = CPU.kernel("native")
+    return None if found is None else found()
 
 
-def _live(constant: Any) -> bool:
-    """Whether a constant is found anew in each step: a random key, or one that holds arrays."""
-    if isinstance(constant, (Key, Value)):
-        return True
-    return isinstance(constant, tuple) and any(map(_live, constant))
-
-
-def _aside(line: Line) -> Callable[..., Any]:
-    """The piece of Python of a line, as a function of arrays that gives an array or nothing."""
-    function = line.call
-    assert function is not None
-    if not (any(line.tensors) or line.outputs):
-        return function
-
-    def call(*arguments: Any) -> Any:
-        given = zip(arguments, line.tensors, strict=True)
-        y = function(*[Tensor(a) if wrapped else a for a, wrapped in given])
-        return y.array if isinstance(y, Tensor) else y
-
-    return call
-
-
-def _caller(line: Line, constants: dict[str, Any]) -> Callable[..., Any]:
-    """The quickest way to compute a line: the kernel or body itself where nothing is converted."""
-    op = line.op
-    assert op is not None
-    if not _plain(line):
-        return lambda *arrays, **live: op.compute(list(arrays), {**constants, **live})
-    body = partial(op.body, np, **constants)
-    kernel = CPU.kernel(op.name)
-    compute = body if kernel is None else _either(partial(kernel, **constants), body)
-    if line.outputs and line.outputs[0].shape == ():
-        return lambda *arrays, **live: np.asarray(compute(*arrays, **live))
-    return compute
-
-
-def _either(kernel: Callable[..., Any], body: Callable[..., Any]) -> Callable[..., Any]:
-    """The kernel, or the body where it declines."""
-
-    def call(*arrays: Array, **live: Any) -> Any:
-        y = kernel(*arrays, **live)
-        return body(*arrays, **live) if y is NotImplemented else y
-
-    return call
-
-
-def _plain(line: Line) -> bool:
-    """Whether all that is given are float arrays of one dtype on the CPU, or integers in place."""
-    op = line.op
-    assert op is not None
-    arrays = [value for value in line.inputs if isinstance(value, Value)]
-    valued = arrays if op.variadic else [
-        value for i in op.valued if isinstance(value := line.inputs[i], Value)
-    ]
-    return (
-        line.device == "cpu" and len(line.outputs) == 1
-        and len({value.dtype for value in valued}) == 1 and valued[0].dtype.kind == "f"
-    )  # fmt: skip
+def constants_of(graph: Graph) -> dict[Value, Array]:
+    """The constants that the step makes anew each time, as they were made."""
+    return {value: value.constant() for value in graph.outside()
+            if value.kind == STATE and value.made}  # fmt: skip

@@ -13,6 +13,7 @@ from minidp.kernels.cpu import (
     elementwise,
     embedding,
     machine,
+    native,
     normalize,
     optim,
     pool,
@@ -39,7 +40,7 @@ def close(got, want):
 
 
 def test_table_names_functions_of_its_modules():
-    modules = (conv, dropout, elementwise, embedding, machine, normalize, optim, pool,
+    modules = (conv, dropout, elementwise, embedding, machine, native, normalize, optim, pool,
                recurrent, sums, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):

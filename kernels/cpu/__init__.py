@@ -2,15 +2,16 @@
 
 `KERNELS` says which module serves which ops; a module is imported with its first kernel. Every
 kernel has its op's name and signature without `xp`; it returns NotImplemented for what it does not
-serve. `fused` is no op's: it computes the formulas of captured steps.
+serve. `fused` and `native` are no op's: they run captured steps.
 """
 
 KERNELS = {
     "conv": ("conv2d", "conv2d_input", "conv2d_weight"),
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input"),
-    "embedding": ("embedding_weight",),
+    "embedding": ("embedding", "embedding_weight"),
     "machine": ("fused",),
+    "native": ("native",),
     "normalize": ("batch_norm", "standardize", "standardize_input"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "pool": (

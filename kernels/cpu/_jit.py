@@ -3,9 +3,49 @@
 import numba
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.core.registry import CPUDispatcher
+from numba.extending import intrinsic, overload, typeof_impl
+
+from ._notes import noting
+from ._traced import Traced, plain
 
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+class TracedType(types.Type):
+    """The type that Numba is told a traced array has: one that nothing is compiled for."""
+
+
+TRACED = TracedType("traced array")
+
+
+@typeof_impl.register(Traced)
+def _traced_type(array, context):
+    return TRACED
+
+
+class Function(CPUDispatcher):
+    """A compiled function, which notes its calls with traced arrays.
+
+    Numba asks for a version for their type, and is given one that has run already.
+    """
+
+    def _compile_for_args(self, *arguments, **named):
+        if not any(isinstance(each, Traced) for each in _parts(arguments)):
+            return super()._compile_for_args(*arguments, **named)
+        result = self(*plain(arguments))
+        if noting.notes is not None:
+            noting.notes.compiled(self, arguments, plain(arguments), result)
+        return lambda *again: result
+
+
+def _parts(arguments):
+    """The arguments, and what is in tuples."""
+    for each in arguments:
+        if isinstance(each, tuple):
+            yield from _parts(each)
+        else:
+            yield each
 
 
 def compiled(function, **options):
@@ -17,9 +57,12 @@ def compiled(function, **options):
     in one file, because a cached caller is not renewed when a callee in another file changes.
     """
     try:
-        return numba.njit(**OPTIONS, **options, cache=True)(function)
+        result = numba.njit(**OPTIONS, **options, cache=True)(function)
     except RuntimeError:  # no folder for the cache
-        return numba.njit(**OPTIONS, **options)(function)
+        result = numba.njit(**OPTIONS, **options)(function)
+    if isinstance(result, CPUDispatcher):
+        result.__class__ = Function
+    return result
 
 
 def part(function):

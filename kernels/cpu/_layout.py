@@ -22,7 +22,7 @@ def served(*arrays):
 
 def ready(array):
     """`array` itself if aligned, writable and C-contiguous, else a copy that is."""
-    return array if array.flags.carray else np.array(array, order="C", subok=False)
+    return array if array.flags.carray else array.copy("C")
 
 
 def channels_last(x):

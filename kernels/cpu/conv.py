@@ -4,12 +4,11 @@ Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied 
 one compiled call, which does not hold the GIL.
 """
 
-import numpy as np
-
 from ._blas import blas
 from ._columns import convolve, correlate, scatter
 from ._geometry import geometry, scratch
 from ._layout import channels_first, channels_last, ready, served
+from ._memory import empty, zeros
 
 
 def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
@@ -20,11 +19,11 @@ def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
     if not served(x, w, b):
         return NotImplemented
     plan = geometry(x.shape[2:], w.shape, stride, padding, dilation, groups)
-    y = np.empty((len(x), *plan.output, len(w)), x.dtype)
+    y = empty((len(x), *plan.output, len(w)), x.dtype)
     if y.size:
         images, out = channels_last(x).reshape(len(x), *plan.lines), y.reshape(len(x), -1, len(w))
         lines = y.reshape(*y.shape[:2], -1)
-        bias = np.empty(y.shape[2:], x.dtype)
+        bias = empty(y.shape[2:], x.dtype)
         bias[...] = 0 if b is None else b
         memory = scratch(plan, plan.sizes, x.dtype)
         convolve(blas(), images, ready(w), bias.reshape(-1), lines, out, *memory, plan.sizes)
@@ -40,7 +39,7 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
         return NotImplemented
     n, c, *image = shape
     plan = geometry((*image,), w.shape, stride, padding, dilation, groups)
-    dx = np.empty((n, *image, c), g.dtype)
+    dx = empty((n, *image, c), g.dtype)
     if plan.is_empty:
         dx.fill(0)
     elif dx.size:
@@ -59,11 +58,11 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
         return NotImplemented
     plan = geometry(x.shape[2:], (*shape,), stride, padding, dilation, groups)
     if plan.is_empty or not x.size:
-        return np.zeros(shape, g.dtype)
+        return zeros(shape, g.dtype)
     images = channels_last(x).reshape(len(x), *plan.lines)
     cotangents = channels_last(g).reshape(-1, shape[0])
     groups, filters, taps = plan.matrix
-    dw, total = np.empty(shape, g.dtype), np.zeros((groups, taps, filters), g.dtype)
+    dw, total = empty(shape, g.dtype), zeros((groups, taps, filters), g.dtype)
     frame, _, col = scratch(plan, plan.sizes, g.dtype)
     correlate(blas(), cotangents, images, dw, frame, total, col, plan.sizes)
     return dw

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._jit import compiled
 from ._layout import ready, served
+from ._memory import empty
 
 MASK = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
@@ -35,7 +36,7 @@ def philox(first, row, draw, step, low, high, words):
 def _drop(x, y, words, key, first_row, threshold, scale):
     """Drop from x to y (rows, places, channels) with logical order (rows, channels, places)."""
     rows, places, channels = x.shape
-    low, high, draw, step = key
+    low, high, draw, step = key[0], key[1], key[2], key[3]
     size, chunk = places * channels, 4 * words.shape[1]
     for i in range(rows):
         source, target = x[i], y[i]
@@ -66,16 +67,19 @@ def dropout(x, *, p, key, row, batch_dim):
     scale = x.dtype.type(1 / (1 - p) if p < 1 else 0)
     first = np.uint64(0 if batch_dim is None else row & 0xFFFFFFFF)
     blocks = min(BLOCKS, -(-memory[:1].size // 4))
-    words = np.empty((4, max(1, blocks)), np.uint64)
-    _drop(memory, y, words, _words(*key), first, np.uint64(math.floor(p * 2**32)), scale)
+    words, key = empty((4, max(1, blocks)), np.uint64), _words(key)
+    _drop(memory, y, words, key, first, np.uint64(math.floor(p * 2**32)), scale)
     y = y.reshape(np.moveaxis(rows, 1, -1).shape if is_last else rows.shape)
     y = np.moveaxis(y, -1, 1) if is_last else y
     return y[0, ...] if batch_dim is None else np.moveaxis(y, 0, batch_dim)
 
 
-def _words(seed, step, draw):
-    """(low key word, high key word, draw, step) as 32-bit words."""
-    return tuple(np.uint64(v & 0xFFFFFFFF) for v in (seed, seed >> 32, draw, step))
+def _words(key):
+    """low key word, high key word, draw, step; a captured step keeps them, and gives them so."""
+    if isinstance(key, np.ndarray):
+        return key
+    seed, step, draw = key
+    return np.array([v & 0xFFFFFFFF for v in (seed, seed >> 32, draw, step)], np.uint64)
 
 
 def _memory(rows):

@@ -8,16 +8,19 @@ The `size` and `dtype` of all, and the `order` of their axes in memory (the empt
 `compiled` is left to the kernel.
 """
 
-import ctypes
-from functools import cache
-
 import numba
 import numpy as np
 
 from . import _interpreter as machine
+from ._address import Address, address
+from ._frames import compiled_code
+from ._inner import fields_known, inner_loop
+from ._memory import empty
+from ._native import thunk
+from ._notes import FRAME, Private, noting
+from ._traced import plain
 
 L1, LEAST, MOST = 24 * 2**10, 256, 1024  # bytes of registers that stay near; elements of a block
-HEAD = object.__basicsize__  # where the fields of a ufunc object begin
 
 
 def fused(*arrays, formula):
@@ -25,6 +28,8 @@ def fused(*arrays, formula):
     call = formula.compiled
     if call is None:
         call = formula.compiled = prepared(formula)
+    if call and noting.notes is not None:
+        return _noted(call.program, arrays, call)
     return call(*arrays) if call else NotImplemented
 
 
@@ -42,7 +47,7 @@ class Program:
     """A formula as instructions; what a run changes is a `State`, of which each thread has one."""
 
     def __init__(self, formula):
-        self.formula, self.item = formula, formula.dtype.itemsize
+        self.formula, self.item, self.states = formula, formula.dtype.itemsize, []
         self.once, self.code, self.functions = [], [], []
         self.rows, self.free = 0, []
         self.pinned = {}  # sources that keep their row: literals and numbers
@@ -106,7 +111,7 @@ class Program:
         if leaf in machine.LEAVES:
             self.code.append((leaf, row, *given))
         else:
-            function = inner_loop(leaf, self.formula.dtype.char, len(given))
+            function = ufunc_loop(leaf, self.formula.dtype.char, len(given))
             if function not in self.functions:
                 self.functions.append(function)
             place = self.functions.index(function)
@@ -138,7 +143,8 @@ class Program:
 
     def python(self):
         """What a run does in Python, as a function of arrays without loops."""
-        known = {"states": [], "State": State, "program": self, "run": self.run, "fitted": fitted}
+        known = {"states": self.states, "State": State, "program": self, "run": self.run,
+                 "fitted": fitted}  # fmt: skip
         text = ["state = states.pop() if states else State(program)", "header = state.header"]
         place = machine.ARRAYS
         for i, expected in enumerate(self.formula.layouts):
@@ -158,7 +164,9 @@ class Program:
         text += ["run(state.address)", "states.append(state)", f"return {results}"]
         arguments = ", ".join(f"a{i}" for i in range(len(self.formula.kinds)))
         exec(f"def call({arguments}):\n    " + "\n    ".join(text), known)
-        return known.pop("call")  # or it would hold itself
+        call = known.pop("call")  # or it would hold itself
+        call.program = self
+        return call
 
 
 class State:
@@ -185,10 +193,10 @@ class State:
 def maker(shape, order, dtype):
     """How an array of this layout is made: a function, and what it is given."""
     if not order:
-        return np.empty, shape, dtype
+        return empty, shape, dtype
     back = tuple(sorted(range(len(order)), key=order.__getitem__))
     return (
-        (lambda shape, dtype: np.empty(shape, dtype).transpose(back)),
+        (lambda shape, dtype: empty(shape, dtype).transpose(back)),
         tuple(shape[axis] for axis in order),
         dtype,
     )
@@ -201,44 +209,43 @@ def fitted(array, dtype, shape, formula):
             f"fused: an array {array.dtype}{list(array.shape)} where the captured step had "
             f"{dtype}{list(shape)}"
         )
-    empty, lengths, kind = maker(shape, formula.order if array.size > 1 else (), dtype)
-    made = empty(lengths, kind)
-    made[...] = array
-    return made
+    make, lengths, kind = maker(shape, formula.order if array.size > 1 else (), dtype)
+    result = make(lengths, kind)
+    result[...] = array
+    return result
 
 
-# NumPy's inner loops: the C functions that its ufuncs call on memory
+def _noted(program, arrays, call):
+    """Run it, and leave a note: a frame that holds the header, and cells that stand for array
+    objects in it."""
+    arrays = [_as_expected(a, i, program.formula) for i, a in enumerate(arrays)]
+    results = call(*plain(arrays))
+    results = results if isinstance(results, tuple) else (results,)
+    scratch = Private(State(program).scratch)
+    start, given = 4 + machine.ARRAYS, [*arrays, *results]
+    header = [
+        program.table.ctypes.data, len(program.once), len(program.table), Address(scratch, 0),
+        program.formula.size, program.block, program.numbers.ctypes.data,
+    ]  # fmt: skip
+    cells = [8 * (start + len(given) + i) for i in range(len(given))]
+    objects = [Address(FRAME, cell - machine.DATA) for cell in cells]
+    code, kind = compiled_code(program.run, (numba.int64,))
+    words = [code, 0, 0, Address(FRAME, 8 * 4), *header, *objects, *map(address, given)]
+    noting.notes.add(thunk(kind)[0], words, "fused").keeps = program
+    return results if len(results) > 1 else results[0]
 
 
-class Fields(ctypes.Structure):
-    """The head of PyUFuncObject, from NumPy's ufuncobject.h, behind what all objects have."""
-
-    _fields_ = [("nin", ctypes.c_int), ("nout", ctypes.c_int), ("nargs", ctypes.c_int),
-                ("identity", ctypes.c_int), ("functions", ctypes.POINTER(ctypes.c_void_p)),
-                ("data", ctypes.POINTER(ctypes.c_void_p)), ("ntypes", ctypes.c_int),
-                ("reserved", ctypes.c_int), ("name", ctypes.c_char_p),
-                ("types", ctypes.POINTER(ctypes.c_char))]  # fmt: skip
+def _as_expected(array, place, formula):
+    expected = formula.layouts[place]
+    if expected is None or (array.shape, array.strides) == expected:
+        return array
+    dtype = np.dtype(bool) if formula.kinds[place] == "mask" else formula.dtype
+    return fitted(array, dtype, expected[0], formula)
 
 
-def inner_loop(name, char, count):
-    """The addresses of NumPy's loop for `count` arguments of a float type, and of its data."""
+def ufunc_loop(name, char, count):
+    """The loop of the ufunc of that name for `count` arguments of a float type."""
     ufunc = getattr(np, name, None)
-    kinds = f"{char * count}->{char}"
-    if not isinstance(ufunc, np.ufunc) or kinds not in ufunc.types:
+    if not isinstance(ufunc, np.ufunc) or (ufunc.nin, ufunc.nout) != (count, 1):
         raise LookupError(name)
-    fields, place = Fields.from_address(id(ufunc) + HEAD), ufunc.types.index(kinds)
-    same = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
-    if same != (ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes) or not fields.functions[place]:
-        raise LookupError(name)
-    return fields.functions[place], fields.data[place] or 0
-
-
-@cache
-def fields_known():
-    """Whether arrays and ufuncs of this Python and NumPy lie in memory as their headers say."""
-    array = np.arange(3.0)[1:]
-    data = ctypes.c_void_p.from_address(id(array) + machine.DATA).value
-    fields = Fields.from_address(id(np.tanh) + HEAD)
-    kinds = (fields.nin, fields.nout, fields.nargs, fields.ntypes)
-    known = kinds == (np.tanh.nin, np.tanh.nout, np.tanh.nargs, np.tanh.ntypes)
-    return known and data == array.__array_interface__["data"][0]
+    return inner_loop(ufunc, char * (count + 1))

@@ -6,6 +6,7 @@ import numpy as np
 
 from ._jit import compiled, part
 from ._layout import channels_first, ready, served
+from ._memory import empty
 
 
 def batch_norm(x, mean, var, weight=None, bias=None, eps=1e-5):
@@ -23,7 +24,7 @@ def batch_norm(x, mean, var, weight=None, bias=None, eps=1e-5):
     scale = 1 / np.sqrt(var + x.dtype.type(eps))
     scale = scale if weight is None else scale * weight
     shift = np.zeros_like(scale) if bias is None else bias
-    y = np.empty(last.shape, x.dtype)
+    y = empty(last.shape, x.dtype)
     shape = x.size // max(1, x.shape[1]), x.shape[1]
     _normalize(
         ready(last).reshape(shape), ready(mean), ready(scale), ready(shift), y.reshape(shape)

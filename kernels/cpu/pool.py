@@ -9,15 +9,16 @@ import numpy as np
 
 from ._jit import compiled, part
 from ._layout import channels_first, channels_last, served
+from ._memory import empty, zeros
 
 
 def _empty_images(images, size, dtype):
-    return np.empty((len(images), *size, images.shape[3]), dtype)
+    return empty((len(images), *size, images.shape[3]), dtype)
 
 
 def _zero_images(shape, dtype):
     n, c, h, w = shape
-    return np.zeros((n, h, w, c), dtype)
+    return zeros((n, h, w, c), dtype)
 
 
 def max_pool2d(x, *, kernel, stride, padding, dilation, size):
@@ -100,11 +101,11 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     grid = *kernel, *stride, *padding, *dilation
     tiling = *kernel, *kernel, 0, 0, 1, 1
     if grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
-        dx = np.empty((n, *image, c), g.dtype)
+        dx = empty((n, *image, c), g.dtype)
         bits = np.int32 if g.itemsize == 4 else np.int64
         _place_chosen(cotangents.view(bits), chosen, dx.view(bits), *kernel)
     else:
-        dx = np.zeros((n, *image, c), g.dtype)
+        dx = zeros((n, *image, c), g.dtype)
         _add_chosen(cotangents, chosen, dx, *grid)
     return channels_first(dx)
 
@@ -147,7 +148,7 @@ def max_pool2d_gather(h, index, *, kernel, stride, padding, dilation):
     if not served(h):
         return NotImplemented
     images, chosen = channels_last(h), channels_last(index)
-    y = np.zeros(chosen.shape, h.dtype)
+    y = zeros(chosen.shape, h.dtype)
     _gather_chosen(images, chosen, y, *kernel, *stride, *padding, *dilation)
     return channels_first(y)
 

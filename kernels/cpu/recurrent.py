@@ -4,13 +4,14 @@ import numpy as np
 
 from ._jit import compiled
 from ._layout import ready, served
+from ._memory import empty
 
 
 def lstm_back(dm, dc, gates, cell, past):
     """(cotangents of the gates' arguments, that of the old cell)."""
     if not served(dm, dc, gates, cell, past):
         return NotImplemented
-    da, before = np.empty(gates.shape, gates.dtype), np.empty(cell.shape, cell.dtype)
+    da, before = empty(gates.shape, gates.dtype), empty(cell.shape, cell.dtype)
     _back(ready(dm), ready(dc), ready(gates), np.tanh(ready(cell)), ready(past), da, before)
     return da, before
 

@@ -1,9 +1,8 @@
 """Sums over all axes but the last in memory, such as a bias's gradient over places and rows."""
 
-import numpy as np
-
 from ._jit import compiled, part
 from ._layout import dense_order, flat, served
+from ._memory import empty
 
 LANES = 128  # values summed side by side, so that short rows are added several at a time
 BLOCK = 64  # rounds of lanes whose sum is one term: errors grow with the terms, not the values
@@ -18,9 +17,9 @@ def sum(x, *, dim, keepdim):
     others = tuple(axis for axis in range(x.ndim) if axis != kept)
     if dim != others:
         return NotImplemented
-    y = np.empty(x.shape[kept], x.dtype)
+    y = empty(x.shape[kept], x.dtype)
     width = len(y) * max(1, LANES // len(y))
-    _sum_rows(flat(x, order), y, *np.empty((2, width), x.dtype))
+    _sum_rows(flat(x, order), y, *empty((2, width), x.dtype))
     return y.reshape([len(y) if axis == kept else 1 for axis in range(x.ndim)]) if keepdim else y
 
 

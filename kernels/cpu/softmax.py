@@ -8,11 +8,13 @@ import numpy as np
 
 from ._jit import compiled
 from ._layout import along_rows, ready, rows_along, served
+from ._memory import empty
 
 
 def _exponentials(rows):
     """exp(rows - maximum of each row), the maxima, and the sums of the exponentials."""
-    exps, tops, sums = np.empty_like(rows), np.empty(len(rows), rows.dtype), np.empty(len(rows))
+    exps, tops = np.empty_like(rows), empty(len(rows), rows.dtype)
+    sums = empty(len(rows), np.float64)
     _shift(rows, exps, tops)
     np.exp(exps, out=exps)
     _sum(exps, sums)
@@ -110,7 +112,7 @@ def cross_entropy(x, target, *, ignore_index):
         return NotImplemented
     rows = rows_along(x, 1)
     _, tops, sums = _exponentials(rows)
-    losses = np.empty(len(rows), x.dtype)
+    losses = empty(len(rows), x.dtype)
     _losses(rows, tops, sums, classes, int(ignore_index), losses)
     return losses.reshape(target.shape)
 
