@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy import finfo, iinfo
 
-from minidp import create, draw, functions
+from minidp import autograd, create, draw, functions
 from minidp.autograd import (
     enable_grad,
     grad,
@@ -22,6 +22,7 @@ from minidp.autograd import (
     no_grad,
     set_grad_enabled,
 )
+from minidp.backend.cpu import get_num_threads, set_num_threads
 from minidp.create import *
 from minidp.device import Device, device, device_list
 from minidp.draw import *
@@ -52,15 +53,16 @@ from minidp.types import int32 as int
 from minidp.types import int64 as long
 
 if TYPE_CHECKING:
-    from minidp import backends, cuda, data, linalg, nn, optim, utils
+    from minidp import backends, cuda, data, distributions, linalg, nn, optim, utils
     from minidp.captured import capture as capture
     from minidp.parallel.batch import Batch, Whole
     from minidp.parallel.launch import launch as launch
     from minidp.parallel.replica import World
     from minidp.parallel.scheduler import Scheduler
 
-LATER = {"backends": "", "cuda": "", "data": "", "linalg": "", "nn": "", "optim": "", "utils": "",
-         "Batch": "parallel", "Scheduler": "parallel", "Whole": "parallel", "World": "parallel",
+LATER = {"backends": "", "cuda": "", "data": "", "distributions": "", "linalg": "", "nn": "",
+         "optim": "", "utils": "", "Batch": "parallel", "Scheduler": "parallel",
+         "Whole": "parallel", "World": "parallel",
          "capture": "captured", "launch": "parallel"}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""
 
@@ -73,6 +75,8 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+autograd.functional = functions.derivatives  # type: ignore[attr-defined]  # PyTorch's path
+
 Size: type[tuple[Any, ...]] = tuple
 """What shapes are."""
 
@@ -82,9 +86,10 @@ __all__ = [
     *create.__all__, *draw.__all__, *functions.__all__,
     "Batch", "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "Whole", "World",
     "bool", "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
-    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype", "get_rng_state",
+    "enable_grad", "float", "float16", "float32", "float64", "get_default_dtype",
+    "get_num_threads", "get_rng_state",
     "grad", "inference_mode", "initial_seed", "int16", "int32", "int64", "int8",
     "is_grad_enabled", "launch", "linalg", "load", "long", "manual_seed", "mode", "nn", "no_grad",
-    "op", "optim", "save", "set_default_dtype", "set_grad_enabled", "set_printoptions",
-    "set_rng_state", "uint8", "use_deterministic_algorithms",
+    "op", "optim", "save", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "set_printoptions", "set_rng_state", "uint8", "use_deterministic_algorithms",
 ]  # fmt: skip

@@ -2,55 +2,92 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
+import json
 import os
 import platform
-import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import minidp
 from minidp.backend import get_backend
 from minidp.device import cores
 
+PACKAGES = ("numpy", "numba", "cupy-cuda13x", "cupy-cuda12x", "matplotlib", "safetensors")
+WHAT = {"cpu": "{} core(s); more CPU devices than cores are legal", "cuda": "{} GPU(s)",
+        "emu": "GPUs played by the CPU, which executes their kernels"}  # fmt: skip
 
-def version(package: str) -> str:
-    """The installed version of a package, or that it is not there."""
+
+def version(package: str) -> str | None:
+    """The installed version of a package; None where it is not there."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+        return None
 
 
-def backend_lines(name: str) -> list[str]:
-    """What a backend offers here, or the one line that says why it cannot be used."""
+def facts() -> dict[str, Any]:
+    """All that is told, by name; a backend that cannot be used has a ``problem``."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "minidp"
+    emulated = Path(os.environ.get("MINIDP_CACHE") or home) / "emulated"
+    folder = Path(minidp.__path__[0])
+    caches = {"data sets": home, "kernels of the emulated GPU": emulated,
+              "compiled CPU kernels": folder / "kernels/cpu/__pycache__"}  # fmt: skip
+    return {
+        "minidp": minidp.__version__, "folder": str(folder),
+        "python": platform.python_version(), "machine": platform.machine(), "cores": cores(),
+        "packages": {name: version(name) for name in PACKAGES},
+        "devices": {name: backend_facts(name) for name in WHAT},
+        "caches": {what: str(path) for what, path in caches.items()},
+    }  # fmt: skip
+
+
+def backend_facts(name: str) -> dict[str, Any]:
+    """What a backend offers here, or why it cannot be used."""
     backend = get_backend(name)
     problem = backend.problem()
     if problem:
-        return [f"  {name:<5} not usable: {problem}"]
-    kernels = backend.kernel_names()
-    what = {"cpu": f"{cores()} core(s); more CPU devices than cores are legal",
-            "cuda": f"{backend.count()} GPU(s)",
-            "emu": "GPUs played by the CPU, which executes their kernels"}[name]  # fmt: skip
-    listed = ", ".join(kernels) if kernels else "none: ops run by their NumPy bodies"
-    return [f"  {name:<5} {what}", f"        {len(kernels)} kernels: {listed}"]
+        return {"problem": problem}
+    return {"count": backend.count(), "kernels": backend.kernel_names()}
 
 
-def report() -> str:
-    """The whole report as text."""
-    lines = [f"minidp {minidp.__version__} in {minidp.__path__[0]}"]
-    lines += [f"Python {platform.python_version()} on {platform.machine()}, {cores()} core(s)"]
-    packages = ("numpy", "numba", "cupy-cuda13x", "cupy-cuda12x", "matplotlib", "safetensors")
-    lines += ["packages", *(f"  {name:<13} {version(name)}" for name in packages)]
+def report(known: dict[str, Any]) -> str:
+    """The facts as text to read."""
+    lines = [f"minidp {known['minidp']} in {known['folder']}",
+             f"Python {known['python']} on {known['machine']}, {known['cores']} core(s)",
+             "packages"]  # fmt: skip
+    lines += [f"  {name:<13} {found or 'not installed'}"
+              for name, found in known["packages"].items()]  # fmt: skip
     lines += ["devices and kernels"]
-    for name in ("cpu", "cuda", "emu"):
-        lines += backend_lines(name)
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    emulated = Path(os.environ.get("MINIDP_CACHE") or Path(home) / "minidp") / "emulated"
-    lines += ["caches", f"  {Path(home) / 'minidp'} (data sets)"]
-    lines += [f"  {emulated} (kernels of the emulated GPU)"]
-    lines += [f"  {Path(minidp.__path__[0]) / 'kernels/cpu/__pycache__'} (compiled CPU kernels)"]
+    for name, offered in known["devices"].items():
+        lines += backend_lines(name, offered)
+    lines += ["caches", *(f"  {path} ({what})" for what, path in known["caches"].items())]
     return "\n".join(lines)
 
 
+def backend_lines(name: str, offered: dict[str, Any]) -> list[str]:
+    if "problem" in offered:
+        return [f"  {name:<5} not usable: {offered['problem']}"]
+    kernels = offered["kernels"]
+    listed = ", ".join(kernels) if kernels else "none: ops run by their NumPy bodies"
+    return [f"  {name:<5} {WHAT[name].format(offered['count'])}",
+            f"        {len(kernels)} kernels: {listed}"]  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the report, or with ``--json`` its facts."""
+    parser = argparse.ArgumentParser(
+        "python -m minidp",
+        description="Tell what is installed, which devices can be used, and where files are kept. "
+        "To train something: python -m minidp.examples.mnist --help",
+    )
+    parser.add_argument("--json", action="store_true", help="as one line of JSON")
+    parser.add_argument("--version", action="version", version=f"minidp {minidp.__version__}")
+    options = parser.parse_args(arguments)
+    print(json.dumps(facts()) if options.json else report(facts()))
+
+
 if __name__ == "__main__":
-    sys.stdout.write(report() + "\n")
+    main()

@@ -8,6 +8,7 @@ from typing import Any
 from minidp.anomaly import detect_anomaly as detect_anomaly
 from minidp.anomaly import set_detect_anomaly as set_detect_anomaly
 from minidp.backward import Cotangents, run
+from minidp.custom import Function as Function
 from minidp.errors import GraphError, ShapeError
 from minidp.mode import mode, switched
 from minidp.op import OPS

@@ -138,6 +138,12 @@ class Captured:
             return results[0]
         return None if known.form is None else filled(known.form, iter(results))
 
+    def __repr__(self) -> str:
+        what = getattr(self.function, "__qualname__", type(self.function).__name__)
+        if self.replayed is None:
+            return f"Captured({what}: runs eagerly, because {self.last.reason})"
+        return f"Captured({what}: replays {len(self.replayed.lines)} line(s))"
+
     @property
     def graph(self) -> Graph | None:
         """The last recording; None before the first call."""

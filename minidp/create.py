@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index as integer
+from reprlib import repr as brief
 from typing import Any
 
 import numpy as np
 
+from minidp.arguments import expect_counts
 from minidp.errors import DTypeError, ShapeError
 from minidp.mode import mode
 from minidp.placement import as_array, place
@@ -45,7 +48,7 @@ def tensor(
     kind = None if dtype is None else as_dtype(dtype)
     array = source.copy() if hasattr(source, "strides") else as_array(source, kind)
     if array.dtype.kind not in "biuf":
-        raise DTypeError(f"tensor({type(data).__name__}): rows of unequal length or not numbers")
+        raise DTypeError(f"tensor({brief(data)}): expected numbers, in rows of equal length")
     return make(array, kind, device, requires_grad)
 
 
@@ -100,7 +103,11 @@ def make(
 def shape_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
     given = given if size is None else (size,)
     listed = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
-    shape = tuple(each if type(each) is int else int(each.__index__()) for each in listed)
+    try:
+        shape = tuple(each if type(each) is int else integer(each) for each in listed)
+    except TypeError:
+        raise TypeError(f"a tensor of shape {listed!r}: expected integers, one by one or in one "
+                        "sequence") from None  # fmt: skip
     if min(shape, default=0) < 0:
         raise ShapeError(f"a tensor of shape {shape}: a size is negative")
     return shape
@@ -133,6 +140,8 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Te
             [7, 7]])
     """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    if isinstance(value, (str, list, tuple, type(None))):
+        raise TypeError(f"full: fill_value={brief(value)}: expected a number")
     kind = as_array(value).dtype if dtype is None else as_dtype(dtype)
     return make(np.full(shape_of((size,)), as_array(value, kind)), **options)
 
@@ -213,6 +222,8 @@ def arange(
     """
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (x.item() if hasattr(x, "item") else x for x in (start, end, step))
+    if not all(isinstance(each, (int, float)) for each in (start, end, step)):
+        raise TypeError(f"arange({start!r}, {end!r}, {step!r}): expected numbers")
     if dtype is not None and as_dtype(dtype) == int64:
         start, end, step = int(start), int(end), int(step)
     if step == 0 or (end - start) * step < 0:
@@ -230,8 +241,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, **options: 
     >>> dp.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    if steps < 0:
-        raise ValueError(f"linspace: {steps} steps")
+    expect_counts("linspace", steps=steps)
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
     if dtype is not None and as_dtype(dtype).kind in "iu":
         start, end = int(start), int(end)

@@ -17,12 +17,25 @@ from minidp.errors import DeviceError
 TYPES = ("cpu", "cuda", "emu")
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, init=False)
 class Device:
-    """One device, written ``type:index``."""
+    """One device: ``device("cuda:1")``, ``device("cuda", 1)``, or ``device("cuda")`` for the first.
+
+    >>> isinstance(dp.ones(1).device, dp.device)
+    True
+    """
 
     type: str
-    index: int = 0
+    index: int
+
+    def __init__(self, type: Any, index: int | None = None) -> None:
+        if index is None or type not in TYPES:
+            found = device_list(type if index is None else f"{type}:{index}")
+            if len(found) != 1 and ":" in str(type):
+                raise DeviceError(f"device {type!r} names {len(found)} devices; expected one")
+            type, index = found[0].type, found[0].index
+        object.__setattr__(self, "type", type)
+        object.__setattr__(self, "index", index)
 
     def __str__(self) -> str:
         return f"{self.type}:{self.index}"
@@ -31,14 +44,8 @@ class Device:
         return f"device(type={self.type!r}, index={self.index})"
 
 
-def device(name: Any, index: int | None = None) -> Device:
-    """The device called ``name``: ``device("cuda:1")``, ``device("cuda", 1)`` or ``"cpu"``."""
-    if isinstance(name, Device):
-        return name
-    found = device_list(name if index is None else f"{name}:{index}")
-    if len(found) != 1 and ":" in str(name):
-        raise DeviceError(f"device {name!r} names {len(found)} devices; expected one")
-    return found[0]
+device = Device
+"""PyTorch's name of the class."""
 
 
 def device_list(devices: Any) -> list[Device]:

@@ -1,5 +1,9 @@
 """Random tensors: every draw is counted by the generator (``minidp.random``), so that it can be
 repeated. All take ``generator``, and what creation takes: ``dtype``, ``device``, ``requires_grad``.
+
+Those of a shape take ``batch_dim``, the axis of the batch's rows: what is drawn for a row then
+depends on its place in the batch of all replicas, as with dropout. Without it every replica draws
+the same numbers, as weights of a model want them.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ import numpy as np
 
 from minidp import random
 from minidp.create import float_dtype, like, make, shape_of
+from minidp.mode import mode
+from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 from minidp.types import Array, int64
 
@@ -20,43 +26,51 @@ __all__ = [
 Maybe = random.Generator | None
 
 
-def _numbers(draw: Any, shape: Any, generator: Maybe) -> Array:
+def _numbers(draw: Any, shape: Any, generator: Maybe, batch_dim: int | None = None) -> Array:
     """float64 numbers of this thread's generator, or of the given one."""
-    if generator is None:
-        generator = random.generator_here()
-    return draw(generator.next_key(), int(np.prod(shape, dtype=int))).reshape(shape)
+    key = (generator or random.generator_here()).next_key()
+    if batch_dim is None:
+        return draw(key, int(np.prod(shape, dtype=int))).reshape(shape)
+    axis = axis_of("batch_dim", batch_dim, len(shape))
+    rest, first = (*shape[:axis], *shape[axis + 1 :]), mode.replica.first_row if mode.replica else 0
+    values = draw(key, int(np.prod(rest, dtype=int)), first, shape[axis])
+    return np.ascontiguousarray(np.moveaxis(values.reshape(shape[axis], *rest), 0, axis))
 
 
 def rand(
-    *sizes: Any, size: Any = None, generator: Maybe = None, dtype: Any = None, **options: Any
-) -> Tensor:
+    *sizes: Any, size: Any = None, generator: Maybe = None, dtype: Any = None,
+    batch_dim: int | None = None, **options: Any,
+) -> Tensor:  # fmt: skip
     """Uniform random numbers in [0, 1)."""
     kind = float_dtype(dtype)
-    values = _numbers(random.uniforms, shape_of(sizes, size), generator)
+    values = _numbers(random.uniforms, shape_of(sizes, size), generator, batch_dim)
     # rounding up to 1 would leave the half-open interval
     return make(np.minimum(values, 1 - float(np.finfo(kind).epsneg)), kind, **options)
 
 
 def randn(
-    *sizes: Any, size: Any = None, generator: Maybe = None, dtype: Any = None, **options: Any
-) -> Tensor:
+    *sizes: Any, size: Any = None, generator: Maybe = None, dtype: Any = None,
+    batch_dim: int | None = None, **options: Any,
+) -> Tensor:  # fmt: skip
     """Random numbers of the standard normal distribution."""
-    values = _numbers(random.normals, shape_of(sizes, size), generator)
+    values = _numbers(random.normals, shape_of(sizes, size), generator, batch_dim)
     return make(values, float_dtype(dtype), **options)
 
 
 def randint(
     low: Any = 0, high: Any = None, size: Any = None, *, generator: Maybe = None,
-    dtype: Any = None, **options: Any,
+    dtype: Any = None, batch_dim: int | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
     """Random integers from ``low`` (0 if left out) up to, not including, ``high``."""
     if size is None:
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
+    if size is None or high is None:
+        raise TypeError(f"randint: expected a size: randint({low or high}, (2, 3))")
     if not low < high:
         raise ValueError(f"randint: expected low < high, got low={low} and high={high}")
-    values = _numbers(random.uniforms, shape_of((size,)), generator)
+    values = _numbers(random.uniforms, shape_of((size,)), generator, batch_dim)
     return make(np.floor(values * (int(high) - low)) + low, dtype or int64, **options)
 
 
@@ -96,12 +110,14 @@ def normal(
     return found * std + mean
 
 
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Maybe = None) -> Tensor:
+def bernoulli(
+    input: Tensor, p: float | None = None, *, generator: Maybe = None, batch_dim: int | None = None
+) -> Tensor:
     """1 with the probabilities ``input`` (or with ``p`` everywhere), else 0."""
     chance = np.asarray(input.detach()) if p is None else p
     if np.size(chance) and not (np.min(chance) >= 0 and np.max(chance) <= 1):
         raise ValueError("bernoulli: expected probabilities from 0 to 1")
-    hits = _numbers(random.uniforms, input.shape, generator) < chance
+    hits = _numbers(random.uniforms, input.shape, generator, batch_dim) < chance
     return make(hits, input.dtype, input.device)
 
 

@@ -85,6 +85,10 @@ class Graph:
             return f"{len(self.lines)} ops in one run, {len(other.lines)} in the next"
         return None if agree(self.results, other.results, _alike) else "other results"
 
+    def __repr__(self) -> str:
+        return (f"Graph({len(self.lines)} line(s), {len(self.arguments)} argument(s), "
+                f"{len(self.results)} result(s); print(graph) shows them)")  # fmt: skip
+
     def __str__(self) -> str:
         from minidp.graph_tools import text
 

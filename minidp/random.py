@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.device import Device
 from minidp.mode import mode
 from minidp.types import Array
 
@@ -26,9 +27,13 @@ class Draw(tuple[int, int, int]):
 
 
 class Generator:
-    """Counts draws; ``next_key()`` names the next one."""
+    """Counts draws; ``next_key()`` names the next one. It belongs to no device: one that is given,
+    as PyTorch's first argument is, means nothing."""
 
-    def __init__(self, seed: int = 0, step: int = 0) -> None:
+    def __init__(self, seed: Any = 0, step: int = 0, *, device: Any = None) -> None:
+        if isinstance(seed, (str, Device)):
+            seed, device = 0, seed
+        self.device = Device("cpu" if device is None else device)
         self._lock = threading.Lock()
         self.seed, self.step, self.draw = int(seed) & (2**64 - 1), step, 0
 
@@ -36,6 +41,8 @@ class Generator:
         """Begin again with ``seed``, a 64-bit integer."""
         if mode.watch is not None:
             mode.watch.seeds()
+        if not hasattr(seed, "__index__"):
+            raise TypeError(f"manual_seed({seed!r}): expected an integer")
         self.seed, self.step, self.draw = int(seed) & (2**64 - 1), 0, 0
         return self
 
@@ -64,7 +71,7 @@ class Generator:
 
     def __setstate__(self, state: dict[str, int]) -> None:
         """A copy, or one that was pickled, counts on for itself."""
-        self._lock = threading.Lock()
+        self._lock, self.device = threading.Lock(), Device("cpu", 0)
         self.set_state(state)
 
 
@@ -140,15 +147,17 @@ def philox(xp: Any, counter: list[Array], key0: int, key1: int) -> list[Array]:
     return [c0, c1, c2, c3]
 
 
-def uniforms(key: Key, count: int) -> Array:
-    """``count`` float64 numbers in [0, 1), of 53 bits, from two words each."""
-    pairs = words(np, key, 0, 1, 2 * count)[0].astype(np.uint64)
-    return ((pairs[0::2] >> np.uint64(5)) * 67108864.0 + (pairs[1::2] >> np.uint64(6))) / 2.0**53
+def uniforms(key: Key, count: int, row: int = 0, rows: int = 1) -> Array:
+    """(rows, count) float64 numbers in [0, 1), of 53 bits, from two words each; those of a row
+    depend on its number, ``row`` for the first."""
+    pairs = words(np, key, row, rows, 2 * count).astype(np.uint64)
+    high, low = pairs[:, 0::2] >> np.uint64(5), pairs[:, 1::2] >> np.uint64(6)
+    return (high * 67108864.0 + low) / 2.0**53
 
 
-def normals(key: Key, count: int) -> Array:
-    """``count`` float64 numbers of the standard normal distribution (Box and Muller 1958)."""
+def normals(key: Key, count: int, row: int = 0, rows: int = 1) -> Array:
+    """(rows, count) float64 numbers of the standard normal distribution (Box and Muller 1958)."""
     half = -(-count // 2)
-    u = uniforms(key, 2 * half)
-    radius, angle = np.sqrt(-2 * np.log1p(-u[:half])), 2 * np.pi * u[half:]
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:count]
+    u = uniforms(key, 2 * half, row, rows)
+    radius, angle = np.sqrt(-2 * np.log1p(-u[:, :half])), 2 * np.pi * u[:, half:]
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :count]

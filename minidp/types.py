@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from minidp.errors import DTypeError
+
 Array = Any
 """A NumPy array, a CuPy array or an emulated array; which one, only its backend knows."""
 
@@ -35,7 +37,12 @@ def as_dtype(dtype: Any) -> DType:
     if isinstance(dtype, str) and dtype in BY_NAME:
         return BY_NAME[dtype]
     dtype = getattr(dtype, "dtype", dtype) if not isinstance(dtype, type) else dtype
-    result: DType = np.dtype(dtype)
+    try:
+        result: DType = np.dtype(dtype)
+    except TypeError:
+        result = np.dtype(object)
+    if result.kind not in "biuf":
+        raise DTypeError(f"dtype {dtype!r}: expected one of {', '.join(BY_NAME)}")
     return result
 
 

@@ -137,7 +137,7 @@ def check_bare(words):
 
 
 RUNNERS = {
-    "minidp": lambda words: installation.report(),
+    "minidp": lambda words: installation.main(words),
     "minidp.bench": lambda words: bench.parser().parse_args(words),
     "minidp.examples.mnist": check_example,
     "minidp.examples.pitfalls": check_bare,

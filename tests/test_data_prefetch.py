@@ -15,6 +15,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+import minidp as dp
 from minidp.data import DataLoader, Dataset, TensorDataset
 
 
@@ -72,6 +73,22 @@ def test_thread_ends_when_the_iteration_is_abandoned(leave):
         assert wait_for_no_threads()
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_the_thread_has_the_modes_of_who_reads(prefetch):
+    class Made(Squares):
+        def __getitem__(self, index):
+            return dp.tensor([1.5]), dp.is_grad_enabled()
+
+    before = dp.get_default_dtype()
+    try:
+        dp.set_default_dtype(dp.float64)
+        with dp.no_grad():
+            x, recording = next(iter(DataLoader(Made(2), 2, prefetch=prefetch)))
+    finally:
+        dp.set_default_dtype(before)
+    assert x.dtype == np.float64 and recording.tolist() == [False, False]
 
 
 def test_no_thread_without_prefetch():

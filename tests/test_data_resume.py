@@ -136,6 +136,8 @@ def test_reading_to_the_end_without_a_commit_moves_nothing():
     assert len(list(loader.read())) == 6 and loader.state_dict() == before
     places = [behind for _, behind in loader.read()]
     assert [p.batch for p in places] == [1, 2, 3, 4, 5, 6] and places[-1].ended
+    with pytest.raises(TypeError, match=r"commit\(3\): expected a position that read"):
+        loader.commit(3)
     loader.commit(places[-1])
     assert loader.epoch == 1 and len(list(loader.read())) == 6
 

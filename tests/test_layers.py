@@ -10,15 +10,16 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LAYERS = [
-    ("types", "errors", "shapes", "naming"),
+    ("types", "errors", "shapes", "naming", "arguments"),
     ("mode", "nested", "backend", "backends", "device", "watch"),
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
-     "backward", "autograd", "create", "draw", "random", "printing", "line", "tape", "simplify",
-     "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula", "fusion",
-     "calling", "noted", "placing", "bound", "source", "bound_source", "appended"),
+     "backward", "autograd", "custom", "create", "draw", "random", "printing", "line", "tape",
+     "simplify", "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula",
+     "fusion", "calling", "noted", "placing", "bound", "source", "bound_source", "appended"),
     ("ops",),
     ("functions", "linalg"),
     ("functional",),
+    ("distributions",),
     ("nn", "optim", "data"),
     ("parallel", "io", "utils"),
     ("examples", "__main__", "testing"),
@@ -165,7 +166,7 @@ def test_files_stay_short():
 
 
 # What the parts may have. That of optim is over the 800 that were planned for it.
-BUDGETS = {"ops": 2000, "functions": 2600, "functional": 2200, "nn": 2200, "optim": 1100}
+BUDGETS = {"ops": 2000, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 1100}
 
 
 @pytest.mark.parametrize("part", BUDGETS)

@@ -4,6 +4,7 @@ Literal expectations were computed once with PyTorch 2.13.
 """
 
 import copy
+import io
 import math
 import pickle
 import warnings
@@ -102,6 +103,21 @@ def test_a_loaded_schedule_goes_on_as_if_nothing_had_happened(make, expected):
     assert follow(make, 50, interrupt=17) == follow(make, 50)
 
 
+@pytest.mark.parametrize("make, expected", SCHEDULES)
+def test_states_of_schedules_fit_into_a_checkpoint(make, expected):
+    optimizer = sgd()
+    schedule = make(optimizer)
+    for _ in range(6):
+        optimizer.step()
+        schedule.step()
+    file = io.BytesIO()
+    dp.save(schedule.state_dict(), file)
+    file.seek(0)
+    again = make(sgd())
+    again.load_state_dict(dp.load(file))
+    assert again.state_dict() == schedule.state_dict()
+
+
 def test_a_chain_in_a_sequence_takes_its_first_step_twice():
     """As in PyTorch: the factor of the second step is there from the start."""
 
@@ -113,6 +129,17 @@ def test_a_chain_in_a_sequence_takes_its_first_step_twice():
         seen = [rate for rate, _ in follow(make)]
     expected = [0.009, 0.0081, 0.0531441, 0.038742, 0.007, 7e-05, 7e-09, 7e-15]
     np.testing.assert_allclose([seen[t] for t in STEPS], expected, rtol=1e-5)
+
+
+def test_a_constant_rate_without_steps_in_a_sequence_is_the_rate_itself():
+    optimizer = sgd(1.0)
+    parts = [L.ExponentialLR(optimizer, 0.5), L.ConstantLR(optimizer, 0.25, total_iters=0)]
+    schedule, seen = L.SequentialLR(optimizer, parts, [2]), []
+    for _ in range(4):
+        seen.append(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert seen == [1.0, 0.5, 1.0, 1.0]
 
 
 def test_groups_have_rates_of_their_own():

@@ -9,7 +9,7 @@ SPACES = [
     "minidp", "minidp.linalg", "minidp.cuda", "minidp.nn", "minidp.nn.functional",
     "minidp.nn.init", "minidp.nn.utils", "minidp.nn.utils.rnn", "minidp.optim",
     "minidp.optim.lr_scheduler", "minidp.optim.swa_utils", "minidp.data", "minidp.io",
-    "minidp.parallel", "minidp.testing", "minidp.errors",
+    "minidp.distributions", "minidp.parallel", "minidp.testing", "minidp.errors",
 ]  # fmt: skip
 """The modules that users reach names in."""
 
@@ -20,6 +20,7 @@ TORCH = {
     "minidp.nn.utils.rnn": "torch.nn.utils.rnn", "minidp.optim": "torch.optim",
     "minidp.optim.lr_scheduler": "torch.optim.lr_scheduler",
     "minidp.optim.swa_utils": "torch.optim.swa_utils", "minidp.data": "torch.utils.data",
+    "minidp.distributions": "torch.distributions",
 }  # fmt: skip
 """PyTorch's name of each."""
 
@@ -110,9 +111,11 @@ PAGES = {
     "lr_scheduler": ("Learning-rate schedules", "The rate as a function of the step.", {
         "": "optim.lr_scheduler:*"}),
     "data": ("Data", "Data sets, loaders, transforms, digits.", {"": "data:*"}),
+    "distributions": ("Distributions", "Samples, log-probabilities, divergences.", {
+        "": "distributions:*"}),
     "parallel": ("Data parallelism", "One program on several devices.", {
         "": "parallel.scheduler parallel.batch parallel.launch parallel.replica",
-        "Devices": "device cuda:*"}),
+        "Devices": "device =get_num_threads =set_num_threads cuda:*"}),
     "errors": ("Errors", "What is raised on purpose.", {"": "errors:*"}),
 }  # fmt: skip
 """Page: title, first sentence, sections with the places that they are filled from."""

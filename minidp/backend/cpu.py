@@ -52,6 +52,18 @@ def blas_libraries() -> list[dict[str, Any]]:
     return [each for each in found if each["user_api"] == "blas"]
 
 
+def set_num_threads(count: int) -> None:
+    """Let matrix products on the CPU use ``count`` threads, from now on. (A replica uses one.)"""
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"set_num_threads({count!r}): expected an integer of at least 1")
+    blas_threads(count)
+
+
+def get_num_threads() -> int:
+    """How many threads a matrix product on the CPU may use."""
+    return max([each["num_threads"] for each in blas_libraries()], default=1)
+
+
 @cache
 def keep_freed_memory() -> None:
     """Let the C library keep large blocks that are freed, for the rest of the process.

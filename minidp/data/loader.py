@@ -117,6 +117,8 @@ class DataLoader:
 
     def commit(self, position: Position) -> None:
         """The batches before ``position``, which ``read`` gave, are used: go on from there."""
+        if not isinstance(position, Position):
+            raise TypeError(f"commit({position!r}): expected a position that read() gave")
         self._position, self._begun = position.settled(), False
         self._serial += 1
 

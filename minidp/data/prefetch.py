@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from minidp.mode import mode, switched
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Results = queue.Queue[list[Any]]
@@ -18,7 +20,7 @@ def prefetched(make: Callable[[Item], Result], items: Iterable[Item],
 
     depth 0: no thread, everything is made when asked for.  An error in `make` is raised here in its
     turn, with the traceback it has in the thread.  The thread ends with the last item, after an
-    error, and when this iterator is closed or forgotten.
+    error, and when this iterator is closed or forgotten. It has the consumer's default dtype.
     """
     if depth < 1:
         for item in items:
@@ -27,8 +29,9 @@ def prefetched(make: Callable[[Item], Result], items: Iterable[Item],
     results: Results = queue.Queue(depth)
     stop = threading.Event()
     worker = threading.Thread(
-        target=work, args=(make, items, results, stop), name="minidp-prefetch", daemon=True
-    )
+        target=work, args=(make, items, results, stop, mode.handed_on()), name="minidp-prefetch",
+        daemon=True,
+    )  # fmt: skip
     worker.start()
     answer: list[Any] = []
     try:
@@ -43,13 +46,14 @@ def prefetched(make: Callable[[Item], Result], items: Iterable[Item],
 
 
 def work(make: Callable[[Any], Any], items: Iterable[Any], results: Results,
-         stop: threading.Event) -> None:  # fmt: skip
+         stop: threading.Event, modes: dict[str, Any]) -> None:  # fmt: skip
     """The thread: put [result] for every item; at the end [], after an error [None, error]."""
     try:
-        for item in items:
-            if stop.is_set():
-                return
-            results.put([make(item)])
+        with switched(**modes):
+            for item in items:
+                if stop.is_set():
+                    return
+                results.put([make(item)])
         end: list[Any] = []
     except BaseException as error:
         end = [None, error]

@@ -77,7 +77,7 @@ def check_files(options: argparse.Namespace) -> None:
     if options.plot is not None and options.plot.suffix.lower() not in PICTURES:
         complain(f"--plot {options.plot}: expected a name that ends in {', '.join(PICTURES)}")
     if options.plot is not None and importlib.util.find_spec("matplotlib") is None:
-        complain("--plot needs matplotlib: pip install 'minidp[plot]'")
+        complain("--plot draws with matplotlib, which is not installed: pip install matplotlib")
 
 
 def make_folder(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.functional.ranks import batched, checked, each_rank, like
 from minidp.ops import conv
@@ -29,6 +30,7 @@ def _conv(
     """
     name = f"conv{n}d"
     x = _ranked(name, input, weight, n)
+    _matched(name, input, x, weight, groups)
     stride, dilation = checked(name, n, stride=stride, dilation=dilation)
     if isinstance(padding, str):
         padding, rest = same_padding(padding, weight.shape[2:], stride, dilation)
@@ -70,7 +72,8 @@ def _conv_transpose(
                          f"or dilation={dilation}")  # fmt: skip
     if groups < 1 or x.shape[1] != weight.shape[0] or x.shape[1] % groups:
         raise ShapeError(f"{name}(input {input.shape}, weight {weight.shape}, groups={groups}): "
-                         "expected equal channels, divisible by groups")  # fmt: skip
+                         f"the input has {x.shape[1]} channel(s), the weight takes "
+                         f"{weight.shape[0]}, and groups have to divide them")  # fmt: skip
     y = _adjoint(n, x, weight, groups, whole, stride, dilation)
     for dim, (start, length) in enumerate(crop, 2):
         y = _resized(y, dim, start, length)
@@ -170,7 +173,20 @@ def same_padding(
     return tuple(each // 2 for each in total), tuple(each % 2 for each in total)
 
 
+def _matched(name: str, input: Tensor, x: Tensor, weight: Tensor, groups: int) -> None:
+    """A ShapeError where the input's channels are not those that the kernels take."""
+    takes = weight.shape[1] * groups
+    if groups > 0 and x.shape[1] != takes:
+        hint = f"; of {input.shape[0]} images without channels, make x.unsqueeze(1)"
+        raise ShapeError(
+            f"{name}(input {input.shape}, weight {weight.shape}, groups={groups}): the input has "
+            f"{x.shape[1]} channel(s), the weight takes {takes}"
+            f"{hint if takes == 1 and input.ndim < x.ndim else ''}"
+        )
+
+
 def _ranked(name: str, input: Tensor, weight: Tensor, n: int) -> Tensor:
+    expect_tensors(name, input, weight)
     if weight.ndim != n + 2:
         raise ShapeError(f"{name}: expected weight (k, c / groups, ...) of {n + 2} axes, "
                          f"got {weight.shape}")  # fmt: skip

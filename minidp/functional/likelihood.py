@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from minidp.arguments import expect_tensors
 from minidp.backend import backend_of
+from minidp.errors import DTypeError
 from minidp.functional.activation import log_softmax
 from minidp.functional.loss import batched, check_reduction, misfit, reduced
 from minidp.functional.ranks import alike
@@ -43,7 +45,7 @@ def cross_entropy(
         if label_smoothing:
             target = target * (1 - label_smoothing) + label_smoothing / input.shape[1]
         return reduced(_dense(input, weight, target), reduction)
-    target = classes_of(target)
+    target = classes_of("cross_entropy", input, target)
     losses = ops.cross_entropy(input, target, ignore_index=ignore_index)
     shares = _shares(target, weight, ignore_index)
     if weight is not None:
@@ -61,7 +63,7 @@ def nll_loss(
 ) -> Tensor:  # fmt: skip
     """-w_t x_t for log-probabilities x (n, c, ...) or (c) and class numbers (n, ...)."""
     check_weight("nll_loss", weight, input)
-    target = classes_of(target)
+    target = classes_of("nll_loss", input, target)
     if target.shape != (input.shape[0], *input.shape[2:]):
         raise misfit("nll_loss", "n c ..., n ...", input, target)
     index = class_index("nll_loss", target, input.shape[1], ignore_index).unsqueeze(1)
@@ -78,9 +80,16 @@ def check_weight(name: str, weight: Tensor | None, input: Tensor) -> None:
     alike(name, input, weight)
 
 
-def classes_of(target: Tensor) -> Tensor:
-    """Class numbers as int64; anything else as it is, for the op to refuse."""
-    return target.long() if category(target.dtype) < 2 else target
+def classes_of(name: str, input: Tensor, target: Tensor) -> Tensor:
+    """Class numbers as int64."""
+    if category(input.dtype) < 2:
+        raise DTypeError(f"{name}(input {input.dtype}, target {target.dtype}): expected logits of "
+                         "floating point first, then the target")  # fmt: skip
+    if category(target.dtype) == 2:
+        raise DTypeError(f"{name}: a target of {target.dtype} and shape {target.shape}: expected "
+                         "class numbers, which are integers (.long()), or probabilities in the "
+                         f"input's shape {input.shape}")  # fmt: skip
+    return target.long()
 
 
 def class_index(name: str, target: Tensor, count: int, ignore_index: int | None = None) -> Tensor:
@@ -117,6 +126,7 @@ def _dense(input: Tensor, weight: Tensor | None, target: Any) -> Tensor:
 
 
 def _check_alike(name: str, input: Tensor, target: Tensor) -> None:
+    expect_tensors(name, input, target)
     if target.shape != input.shape:
         raise misfit(name, "a target of the same size as the input", input, target)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from minidp.arguments import expect_tensors
 from minidp.create import arange
 from minidp.errors import DTypeError, ShapeError
 from minidp.functional.ranks import alike
@@ -16,6 +17,8 @@ __all__ = ["bilinear", "linear", "one_hot"]
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = x W^T + b: x (..., c), weight (k, c), bias (k) -> (..., k)."""
+    if type(input) is not Tensor or not isinstance(weight, Tensor):
+        expect_tensors("linear", input, weight)
     if input.ndim == 2:
         return linalg.linear(input, weight, bias)
     if input.shape[-1:] != weight.shape[1:]:

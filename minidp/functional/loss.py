@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.ops.collective import global_sum, weighted_mean
 from minidp.tensor import Tensor
@@ -49,6 +50,7 @@ def batched(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     @functools.wraps(loss)
     def call(input: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        expect_tensors(loss.__name__, input, target)
         if input.ndim != 1:
             return loss(input, target, *args, **kwargs)
         values = loss(input.unsqueeze(0), target.unsqueeze(0), *args, **kwargs)
@@ -58,6 +60,7 @@ def batched(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _difference(name: str, input: Tensor, target: Tensor) -> Tensor:
+    expect_tensors(name, input, target)
     if input.shape != target.shape:
         warnings.warn(
             f"{name}: target {target.shape} and input {input.shape} differ in size and are "

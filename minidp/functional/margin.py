@@ -109,7 +109,7 @@ def multi_margin_loss(
     check_weight("multi_margin_loss", weight, input)
     check_power(p)
     count = input.shape[1]
-    target = class_index("multi_margin_loss", classes_of(target), count)
+    target = class_index("multi_margin_loss", classes_of("multi_margin_loss", input, target), count)
     own = take_along_dim(input, target.unsqueeze(1), dim=1)
     excess = relu(input - own + margin)
     others = arange(count, device=input.device) != target.unsqueeze(1)

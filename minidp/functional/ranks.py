@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from minidp.arguments import expect_tensors
 from minidp.errors import DTypeError, ShapeError
 from minidp.shapes import sizes
 from minidp.tensor import Tensor
@@ -33,6 +34,7 @@ def each_rank(function: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
 
 def batched(name: str, input: Tensor, n: int) -> Tensor:
     """The input with a batch axis; a ShapeError where it has not n spatial axes."""
+    expect_tensors(name, input)
     if input.ndim not in (n + 1, n + 2):
         raise ShapeError(f"{name}: expected (n, c, {AXES[n]}) or (c, {AXES[n]}), "
                          f"got {input.shape}")  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.backend import backend_of
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.comparison import where
@@ -16,6 +17,7 @@ from minidp.functions.inplace import take_over
 from minidp.functions.layout import broadcast_tensors, broadcast_to, ravel, reshape
 from minidp.mode import mode
 from minidp.ops import index as ops
+from minidp.ops.elementwise import full_like
 from minidp.ops.index import get, put, set_at
 from minidp.ops.layout import copy, surround
 from minidp.placement import place
@@ -152,19 +154,34 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return input + reshape(added, input.shape)
 
 
+def _products(x: Tensor, new: Tensor, key: tuple[Any, ...]) -> Tensor:
+    """x times the values at each place; of all places the k-th at once. Zeros have gradients."""
+    grid = np.broadcast_arrays(*[backend_of(part).get(part) for part in key])
+    places = np.ravel_multi_index([part.reshape(-1) for part in grid], x.shape)
+    order = np.argsort(places, kind="stable")
+    begins = np.flatnonzero(np.diff(places[order], prepend=-1))
+    turn = np.arange(len(order)) - np.repeat(begins, np.diff([*begins, len(order)]))
+    result, values, one = ravel(x), ravel(new), full_like(ravel(x).detach(), value=1)
+    for k in range(int(turn.max(initial=0)) + 1):
+        chosen = order[turn == k]
+        here = get(values, key=(place(chosen, x.device),))
+        result = result * set_at(one, here, key=(place(places[chosen], x.device),))
+    return reshape(result, x.shape)
+
+
 @method()
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     """``src`` at the places ``index`` along ``dim`` joined with x there (unless ``include_self``
-    is false) by "sum", "mean", "amax" or "amin"."""
-    if reduce not in ("sum", "mean", "amax", "amin"):
-        raise ValueError(f"scatter_reduce: {reduce!r} is not one of sum, mean, amax, amin")
+    is false) by "sum", "prod", "mean", "amax" or "amin"."""
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise ValueError(f"scatter_reduce: {reduce!r} is not one of sum, prod, mean, amax, amin")
     key = _grid("scatter_reduce", input, dim, index)
     new = _values("scatter_reduce", input, src, index)
     if not include_self:
-        start = {"amax": -np.inf, "amin": np.inf}.get(reduce, 0)
-        if start and input.dtype.kind != "f":
+        start = {"amax": -np.inf, "amin": np.inf, "prod": 1}.get(reduce, 0)
+        if reduce in ("amax", "amin") and input.dtype.kind != "f":
             start = (np.iinfo(input.dtype).min, np.iinfo(input.dtype).max)[reduce == "amin"]
         fresh = Tensor(np.asarray(start, input.dtype)).to(input.device)
         input = reshape(set_at(_lined(input), fresh, key=key), input.shape)
@@ -174,6 +191,8 @@ def scatter_reduce(
         return reshape(joined, ())
     if reduce in ("amax", "amin"):
         return ops.extreme_at(input, new, key=key, largest=reduce == "amax")
+    if reduce == "prod":
+        return _products(input, new, key)
     total = input + put(new, shape=input.shape, key=key)
     if reduce == "sum":
         return total

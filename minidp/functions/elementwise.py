@@ -163,6 +163,9 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     x = x + outside if eps is None else ops.clamp(x, eps, 1 - eps)
     return ops.log(x) - ops.log1p(-x)
 
+NAMES = {"float16": "Half", "float32": "Float", "float64": "Double", "int64": "Long",
+         "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte"}  # fmt: skip
+
 
 @method()
 def is_floating_point(input: Tensor) -> bool:
@@ -171,8 +174,11 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 @method()
-def type(self: Tensor, dtype: Any) -> Tensor:
-    """The same values in ``dtype``; the tensor itself when they already are."""
+def type(self: Tensor, dtype: Any = None) -> Any:
+    """The same values in ``dtype``; the tensor itself when they already are. Without ``dtype`` the
+    name of its kind: "minidp.FloatTensor"."""
+    if dtype is None:
+        return f"minidp.{NAMES.get(self.dtype.name, self.dtype.name.capitalize())}Tensor"
     wanted = as_dtype(dtype)
     return self if self.dtype == wanted else ops.cast(self, dtype=wanted)
 

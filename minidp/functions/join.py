@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.functions.layout import real_axis, reshape, shapes_text, unsqueeze
 from minidp.naming import numpy_names
@@ -33,6 +34,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([[1., 0., 0.],
             [1., 0., 0.]])
     """
+    _expect_list("cat", tensors, dim)
     kept = [x for x in tensors if x.shape != (0,)] or list(tensors)[:1]
     if not kept or 0 in [x.ndim for x in tensors]:
         raise ShapeError("cat: expected at least one tensor, each with at least one axis")
@@ -55,9 +57,17 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([[0, 0],
             [1, 1]])
     """
+    _expect_list("stack", tensors, dim)
     if len({x.shape for x in tensors}) != 1:
         raise ShapeError(f"stack({shapes_text(tensors)}): expected tensors of one shape")
     return cat([unsqueeze(x, dim) for x in tensors], dim)
+
+
+def _expect_list(name: str, tensors: Any, dim: Any) -> None:
+    if isinstance(dim, Tensor):
+        raise TypeError(f"{name}: expected the tensors in one list: {name}([a, b], dim=0)")
+    if len(tensors) and not isinstance(tensors[0], Tensor):
+        expect_tensors(name, *tensors)
 
 
 def atleast_1d(*tensors: Any) -> Any:

@@ -12,6 +12,7 @@ from minidp.errors import ShapeError
 from minidp.ops import layout as ops
 from minidp.shapes import axis_of, resolve
 from minidp.tensor import Tensor, method
+from minidp.types import as_dtype
 
 __all__ = ["broadcast_shapes", "broadcast_tensors", "broadcast_to", "flatten", "moveaxis",
            "movedim", "permute", "ravel", "reshape", "squeeze", "swapaxes", "swapdims", "t",
@@ -37,7 +38,18 @@ def real_axis(x: Tensor, name: str, dim: int) -> int:
     return axis_of(name, dim, x.ndim)
 
 
-@method("reshape", "view")
+@method()
+def view(self: Tensor, *sizes: Any, **named: Any) -> Tensor:
+    """``reshape``; of a dtype, the same bytes taken for numbers of it, without a gradient."""
+    if len(sizes) != 1 or not isinstance(sizes[0], (np.dtype, type)):
+        return reshape(self, *sizes, **named)
+    try:
+        return Tensor(self.detach().array.view(as_dtype(sizes[0])))
+    except ValueError as error:
+        raise ShapeError(f"view({sizes[0]}) of {self.dtype}{self.shape}: {error}") from None
+
+
+@method("reshape")
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The values under another shape; one size may be -1. A view where the strides allow it.
 

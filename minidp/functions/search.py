@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from minidp.functions.join import unbind
+from minidp.create import ones, tensor
+from minidp.errors import ShapeError
+from minidp.functions.join import cat, unbind
 from minidp.functions.layout import reshape
 from minidp.ops import index as ops
 from minidp.ops.comparison import ne
+from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = ["argwhere", "bucketize", "isin", "nonzero", "searchsorted"]
+__all__ = ["argwhere", "bucketize", "isin", "nonzero", "searchsorted", "unique_consecutive"]
 
 
 @method()
@@ -47,3 +50,28 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """Whether each element is (or, inverted, is not) among ``test_elements``."""
     found = ops.isin(elements, test_elements)
     return ne(found, True) if invert else found
+
+
+@method()
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    """The first of each run of equal values (or of slices along ``dim``); if asked for, which run
+    each element is in, and how long the runs are.
+
+    >>> dp.unique_consecutive(dp.tensor([1, 1, 2, 1]), return_counts=True)
+    (tensor([1, 2, 1]), tensor([2, 1, 1]))
+    """
+    axis = 0 if dim is None else axis_of("unique_consecutive", dim, input.ndim)
+    if dim is not None and 0 in (*input.shape[:axis], *input.shape[axis + 1 :]):
+        raise ShapeError(f"unique_consecutive: slices of {input.shape} along axis {axis} are empty")
+    x = reshape(input, -1) if dim is None else input.movedim(axis, 0)
+    rows, count = x.flatten(1) if x.ndim > 1 else x.unsqueeze(1), len(x)
+    begins = ones(min(count, 1), dtype="bool", device=x.device)
+    begins = cat([begins, ne(rows[1:], rows[:-1]).any(1)]) if count else begins
+    starts, run = argwhere(begins)[:, 0], begins.long().cumsum(0) - 1
+    ends = cat([starts[1:], tensor([count] * min(count, 1), dtype="int64", device=x.device)])
+    run = reshape(run, input.shape) if dim is None else run
+    found = [x[starts].movedim(0, axis), *[run] * return_inverse, *[ends - starts] * return_counts]
+    return tuple(found) if len(found) > 1 else found[0]

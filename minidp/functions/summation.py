@@ -6,6 +6,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.functions.layout import broadcast_to, reshape
 from minidp.ops import layout
@@ -31,6 +32,7 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         equation, operands = _from_lists(equation, *operands)
     if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
         operands = tuple(operands[0])
+    expect_tensors(f"einsum {equation!r}", *operands)
     terms, result = _read(equation, operands)
     parts = [_diagonals(x, term) for x, term in zip(operands, terms, strict=True)]
     sizes: dict[str, int] = {}
@@ -39,8 +41,9 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
             if sizes.setdefault(letter, n) == 1:
                 sizes[letter] = n
             if n not in (1, sizes[letter]):
-                raise ShapeError(f"einsum {equation!r}: axis {letter!r} has {n} and "
-                                 f"{sizes[letter]} places")  # fmt: skip
+                shapes = ", ".join(str(x.shape) for x in operands)
+                raise ShapeError(f"einsum {equation!r} of {shapes}: axis {letter!r} has both "
+                                 f"{sizes[letter]} and {n} places")  # fmt: skip
     x, term = parts[0]
     for i, (y, other) in enumerate(parts[1:], 2):
         later = result + [letter for _, names in parts[i:] for letter in names]
@@ -51,6 +54,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 
 def _from_lists(*given: Any) -> tuple[str, tuple[Any, ...]]:
     """The form einsum(a, [0, 1], b, [1, 2], [0, 2]) as an equation."""
+    if not all(isinstance(part, (list, tuple)) for part in given[1::2]):
+        raise TypeError('einsum: the equation comes first: einsum("ij,jk->ik", a, b)')
     names = ["".join("..." if i is ... else LETTERS[i] for i in part) for part in given[1::2]]
     arrow = []
     if len(given) % 2:
@@ -63,7 +68,8 @@ def _read(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], l
     left, arrow, right = equation.replace(" ", "").partition("->")
     texts = left.split(",")
     if len(texts) != len(operands):
-        raise ShapeError(f"einsum {equation!r}: {len(texts)} terms for {len(operands)} operands")
+        raise ShapeError(f"einsum {equation!r}: the equation names {len(texts)} operand(s), "
+                         f"{len(operands)} given")  # fmt: skip
     terms = [_term(equation, text, x.ndim) for text, x in zip(texts, operands, strict=True)]
     rank = max([len(t) - len(s.replace("...", "")) for t, s in zip(terms, texts, strict=True)])
     every = [letter for term in terms for letter in term]
@@ -73,14 +79,20 @@ def _read(equation: str, operands: Sequence[Tensor]) -> tuple[list[list[str]], l
         once = sorted(n for n in set(every) if every.count(n) == 1 and n in LETTERS)
         result = [*(f"-{i}" for i in range(rank, 0, -1)), *once]
     if not set(result) <= set(every) or len(set(result)) < len(result):
-        raise ShapeError(f"einsum {equation!r}: the result names an axis twice or one unknown")
+        unknown = sorted(set(result) - set(every))
+        what = f"{', '.join(unknown)}, which no operand has" if unknown else "an axis twice"
+        raise ShapeError(f"einsum {equation!r}: the result names {what}")
     return terms, result
 
 
 def _term(equation: str, text: str, ndim: int) -> list[str]:
     before, dots, after = text.partition("...")
     rank = ndim - len(before) - len(after)
-    if rank < 0 or (rank and not dots) or not set(before + after) <= set(LETTERS):
+    strange = sorted(set(before + after) - set(LETTERS))
+    if strange:
+        raise ShapeError(f"einsum {equation!r}: {strange[0]!r} in the term {text!r}; expected "
+                         "letters, one for each axis, or ... for any number")  # fmt: skip
+    if rank < 0 or (rank and not dots):
         raise ShapeError(f"einsum {equation!r}: the term {text!r} for an operand with {ndim} axes")
     return [*before, *(f"-{i}" for i in range(rank, 0, -1)), *after]
 

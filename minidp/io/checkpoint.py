@@ -68,6 +68,8 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
 def load_with_origin(f: File) -> tuple[Any, Origin]:
     """What ``save`` wrote, and where: versions, processor and threads, by name."""
     if not isinstance(f, (str, os.PathLike)):
+        if not hasattr(f, "read"):
+            raise CheckpointError(f"load({f!r}): expected the name of a file, or an open one")
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, "checkpoint")
             copy.write_bytes(f.read())

@@ -26,9 +26,10 @@ def described(value: Any, name: str, tensors: dict[str, Array]) -> Any:
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    hint = ": save its state_dict()" if hasattr(value, "state_dict") else ""
     raise CheckpointError(
         f"save: {name or 'the object'} is a {type(value).__name__}; a checkpoint holds tensors, "
-        "numbers, strings, None, lists, tuples and dicts"
+        f"numbers, strings, None, lists, tuples and dicts{hint}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from minidp import functional as F
+from minidp.arguments import expect_counts
 from minidp.errors import ShapeError
 from minidp.functional.conv import missing
 from minidp.nn.layer import Stateless
@@ -38,6 +39,8 @@ class Convolution(Affine):
         output_padding: Any = 0,
     ) -> None:  # fmt: skip
         super().__init__()
+        expect_counts(type(self).__name__, in_channels=in_channels, out_channels=out_channels,
+                      groups=groups)  # fmt: skip
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.padding_mode = padding_mode
 
@@ -79,7 +82,13 @@ class Conv1d(Convolution, axes=1): ...
 
 
 class Conv2d(Convolution, axes=2):
-    """Cross-correlation of images (n, c, h, w) with learned kernels.
+    """Cross-correlation of images (n, in_channels, h, w), or of one (in_channels, h, w), with
+    learned kernels; the result has ``out_channels`` channels.
+
+    ``kernel_size``, ``stride``, ``dilation`` (the distance between the kernel's points) and
+    ``padding`` are an integer or two, for height and width. ``padding`` may be "valid" (none) or
+    "same" (stride 1); ``padding_mode`` says with what: "zeros", "reflect", "replicate", "circular".
+    Channels fall into ``groups`` that do not see each other. ``bias=False`` leaves the bias out.
 
     >>> nn.Conv2d(3, 8, 3, stride=2, padding=1)(dp.rand(1, 3, 32, 32)).shape
     (1, 8, 16, 16)

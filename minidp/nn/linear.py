@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from minidp import functional as F
+from minidp.arguments import expect_counts
 from minidp.nn import init
 from minidp.nn.layer import Layer, Stateless
 from minidp.nn.module import Module
@@ -46,6 +47,7 @@ class Linear(Affine):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        expect_counts("Linear", in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         self._make(device, dtype, weight=(out_features, in_features),
                    bias=(out_features,) if bias else None)  # fmt: skip

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
+from minidp.arguments import expect_tensors
 from minidp.autograd import no_grad
 from minidp.mode import mode
 from minidp.nn import hooks, state
@@ -31,6 +32,8 @@ class Module:
     """
 
     training: bool
+    _parameters, _buffers = state.read_only(Parameter), state.read_only(Buffer)
+    _modules: ClassVar[property]
 
     def __init__(self) -> None:
         self.training = True
@@ -53,6 +56,10 @@ class Module:
             if self._forward_pre_hooks or self._forward_hooks or self._backward_hooks:
                 return hooks.call(self, args, kwargs)
             return self.forward(*args, **kwargs)
+        except AttributeError as error:
+            if any(error.obj is given for given in args):
+                expect_tensors(type(self).__name__, error.obj)
+            raise
         finally:
             mode.modules.pop()
 
@@ -103,7 +110,8 @@ class Module:
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under a name made at run time."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+            raise TypeError(f"{type(self).__name__}: a {type(module).__name__} is not a Module "
+                            "subclass; expected modules one by one, such as nn.ReLU()")  # fmt: skip
         state.check_name(self, name, Module)
         setattr(self, name, module)
 
@@ -282,3 +290,6 @@ class Module:
             return f"{type(self).__name__}({extra[0]})"
         inside = "\n  ".join(extra + parts)
         return f"{type(self).__name__}(\n  {inside}\n)" if inside else f"{type(self).__name__}()"
+
+
+Module._modules = state.read_only(Module)

@@ -4,6 +4,7 @@ not at all."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minidp.autograd import no_grad
@@ -32,6 +33,12 @@ class Keys(NamedTuple):
     def __repr__(self) -> str:
         lists = f"missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys}"
         return f"_IncompatibleKeys({lists})" if any(self) else "<All keys matched successfully>"
+
+
+def read_only(kind: Any) -> property:
+    """A module's attributes of one kind, by name, under PyTorch's name for the dict of them."""
+    return property(lambda module: MappingProxyType(
+        {name: x for name, x in vars(module).items() if isinstance(x, kind)}))  # fmt: skip
 
 
 def check_kind(module: Module, name: str, value: Any, *registered: type) -> None:
@@ -85,6 +92,9 @@ def load(module: Module, given: Mapping[str, Any], strict: bool, assign: bool = 
     arrays. A StateDictError lists all that does not fit, before anything has changed; missing and
     unexpected names only when ``strict``.
     """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{type(module).__name__}.load_state_dict({type(given).__name__}): expected"
+                        " a dict of tensors, as state_dict() and dp.load(file) give")  # fmt: skip
     own = dict(entries(module))
     keys = Keys([k for k in own if k not in given], [k for k in given if k not in own])
     problems = [

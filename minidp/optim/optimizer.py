@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from inspect import Parameter
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,14 +48,16 @@ class Optimizer:
     """Whether a step was taken: schedules are to move after it."""
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
-        wrong = f"an iterable of Tensors or dicts, but got {type(params).__name__}"
-        refuse(isinstance(params, Tensor),
-               f"params argument given to the optimizer should be {wrong}", TypeError)  # fmt: skip
+        name, given_type = type(self).__name__, type(params).__name__
+        wrong = isinstance(params, (Tensor, dict, str)) or not isinstance(params, Iterable)
+        refuse(wrong, f"{name}({given_type}, ...): expected an iterable of Tensors or dicts, such "
+               "as model.parameters()", TypeError)  # fmt: skip
         self.defaults = defaults
         self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
         given: list[Any] = list(params)
-        refuse(not given, "optimizer got an empty parameter list")
+        refuse(not given, f"{name}: optimizer got an empty parameter list: the model has none, or "
+               "what gives them was read before")  # fmt: skip
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
 
@@ -72,8 +75,13 @@ class Optimizer:
         """A ValueError when an option of the group is out of its range."""
         for name in self.nonnegative:
             value, label = group.get(name, 0.0), LABELS.get(name, f"{name} value")
+            refuse(not isinstance(value, (Real, Tensor)),
+                   f"Invalid {label}: {value!r}; expected a number", TypeError)  # fmt: skip
             refuse(not 0 <= value < np.inf, f"Invalid {label}: {value}; expected 0 or more")
-        for i, beta in enumerate(group.get("betas", ())):
+        betas = group.get("betas", ())
+        refuse(not isinstance(betas, (tuple, list)), f"Invalid betas: {betas!r}; expected two "
+               "numbers", TypeError)  # fmt: skip
+        for i, beta in enumerate(betas):
             refuse(not 0 <= beta < 1, f"Invalid beta parameter at index {i}: {beta}; not in [0, 1)")
         refuse(group.get("differentiable"),
                "differentiable=True is not offered: steps are not recorded")  # fmt: skip

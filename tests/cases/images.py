@@ -118,6 +118,12 @@ def _sum_each(rng):
     ]  # fmt: skip
 
 
+@row("completed", broadcasts=False)
+def _completed(rng):
+    return [Sample([normal(rng, 3, 2), normal(rng, 3, 2)], {"factor": 1.0}),
+            Sample([normal(rng, 0), normal(rng, 0)], {"factor": 1.0})]  # fmt: skip
+
+
 @row("quotient")
 def _quotient(rng):
     return [Sample([positive(rng, 2)])]

@@ -14,7 +14,6 @@ OPERATORS = {
     "ImageDecoder": PILLOW,
     "TfIdfVectorizer": "text is not in minidp", "TreeEnsemble": "trees are not in minidp",
     "MelWeightMatrix": "belongs to torchaudio",
-    "BitCast": "Tensor.view takes no dtype",
     "BlackmanWindow": "PyTorch's signal windows are not in minidp",
     "HammingWindow": "PyTorch's signal windows are not in minidp",
     "HannWindow": "PyTorch's signal windows are not in minidp",
@@ -24,8 +23,6 @@ OPERATORS = {
 GRAPH = "takes a graph that changes the scores; in minidp that is Python, by hand"
 EMPTY = "amax and amin of nothing raise, as PyTorch's do"
 EDGES = "PyTorch's antialiasing leaves out what lies outside; ONNX repeats the edge"
-BICUBIC = "grid_sample has no bicubic"
-PRODUCT = "scatter_reduce has no prod"
 COORDINATES = "PyTorch has no such coordinates"
 SCALE = "PyTorch aligns corners by sizes, ONNX by the scale before rounding"
 
@@ -37,9 +34,6 @@ CASES = {
     "flexattention_relative_positional": GRAPH,
     "reduce_max_empty_set": EMPTY, "reduce_max_empty_set_bool": EMPTY,
     "reduce_min_empty_set": EMPTY,
-    "gridsample_bicubic": BICUBIC, "gridsample_bicubic_align_corners_0_additional_1": BICUBIC,
-    "gridsample_bicubic_align_corners_1_additional_1": BICUBIC,
-    "scatter_elements_with_reduction_mul": PRODUCT, "scatternd_multiply": PRODUCT,
     "col2im_5d": "fold takes pictures of two axes, as PyTorch's does",
     "resize_downsample_scales_linear_align_corners": SCALE,
     "resize_downsample_scales_cubic_align_corners": SCALE,

@@ -135,7 +135,7 @@ def affine_grid(d: Draw, name: str) -> Case:
 @call("grid_sample")
 def grid_sample(d: Draw, name: str) -> Case:
     d.coarse = False
-    k, n = d.pick(2, 3), d.size(1, 3)
+    k, n = d.pick(2, 2, 3), d.size(1, 3)
     x = d.normal(n, d.size(1, 3), *(d.size(1, 5) for _ in range(k)))
     grid = d.normal(n, *(d.size(1, 4) for _ in range(k)), k)
     return Case(
@@ -145,7 +145,8 @@ def grid_sample(d: Draw, name: str) -> Case:
         {
             "align_corners": d.pick(True, False),
             **d.options(
-                mode=("bilinear", "nearest"), padding_mode=("zeros", "border", "reflection")
+                mode=("bilinear", "nearest", "bicubic")[: 5 - k],
+                padding_mode=("zeros", "border", "reflection"),
             ),
         },
     )

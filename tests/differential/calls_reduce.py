@@ -124,8 +124,12 @@ def different(draw: Draw, name: str) -> Call:
 
 @calls("unique_consecutive")
 def runs(draw: Draw, name: str) -> Call:
-    x = draw.leaf(draw.shape(0, 3), kind="ties", grad=False)
-    return either(draw, name, x, **maybe(draw, return_inverse=True, return_counts=True))
+    shape = draw.shape(0, 3)
+    x = draw.leaf(shape, kind="ties", grad=False)
+    named = maybe(draw, return_inverse=True, return_counts=True)
+    if len(shape) and draw.chance(0.3):
+        named["dim"] = draw.dim(len(shape))
+    return either(draw, name, x, **named)
 
 
 @calls("bincount")

@@ -32,7 +32,6 @@ TABLE: list[tuple[str, str, str]] = [
         "Index put requires the source and destination dtypes match",
         "assigned values are cast",
     ),
-    (r"scatter_reduce\(.*'prod'", "raises ValueError", "scatter_reduce has no prod"),
     (
         r"prod",
         r"gradient .*(instead of (nan|-?inf)|nan instead of)",

@@ -163,7 +163,7 @@ SCHEDULES: dict[str, Any] = {
         "milestones": sorted(d.size(0, 30) for _ in range(d.size(0, 4))),
         **d.options(gamma=(0.1, 0.9)),
     },
-    "ConstantLR": lambda d: d.options(factor=(0.5, 1.0, 0.3), total_iters=(1, 5, 60)),
+    "ConstantLR": lambda d: d.options(factor=(0.5, 1.0, 0.3), total_iters=(0, 1, 5, 60)),
     "LinearLR": lambda d: d.options(
         start_factor=(0.1, 1.0), end_factor=(1.0, 0.0, 0.5), total_iters=(1, 5, 60)
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from minidp.autograd import no_grad
 from minidp.create import tensor
@@ -23,8 +24,14 @@ def _gradients(name: str, parameters: Tensors) -> list[Tensor]:
             f"{name} inside a replica: gradients are whole only when every replica's have arrived; "
             "clip_grad_norm_ waits for them"
         )
-    each = [parameters] if isinstance(parameters, Tensor) else parameters
-    return [p.grad for p in each if p.grad is not None]
+    return [p.grad for p in listed(name, parameters) if p.grad is not None]
+
+
+def listed(name: str, parameters: Any) -> list[Tensor]:
+    """One parameter or many as a list."""
+    if hasattr(parameters, "parameters"):
+        raise TypeError(f"{name}({type(parameters).__name__}): give it model.parameters()")
+    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
 def get_total_norm(
@@ -32,7 +39,7 @@ def get_total_norm(
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The norm of all tensors as one vector; a GraphError for one that is not finite, if asked."""
-    each = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    each = listed("get_total_norm", tensors)
     if not each:
         return tensor(0.0)
     with no_grad():
@@ -66,7 +73,7 @@ def clip_grad_norm_(
     not finite and ``error_if_nonfinite``. In a replica this waits for the gradients of all
     replicas, and ``parameters`` must be all that are trained.
     """
-    each = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    each = listed("clip_grad_norm_", parameters)
     if mode.replica is not None:
         return tensor(mode.replica.clip_norm(max_norm, norm_type, each, error_if_nonfinite))
     gradients = _gradients("clip_grad_norm_", each)

@@ -93,12 +93,18 @@ class MultiStepLR(LevelLR, eager=True):
 class ConstantLR(LevelLR, eager=True):
     """Times ``factor`` for ``total_iters`` steps."""
 
+    total_iters: int
+
     def accept(self, options: dict[str, Any]) -> None:
         refuse(not 0 <= options["factor"] <= 1,
                "Constant multiplicative factor expected to be between 0 and 1.")  # fmt: skip
 
     def level(self, t: int, factor: float = 1 / 3, total_iters: int = 5) -> float:
         return 1.0 if t < 0 or t >= total_iters > 0 else factor
+
+    def closed(self) -> Rates:
+        """Without steps the rate itself, as PyTorch's; step by step that is ``factor`` for good."""
+        return super().closed() if self.total_iters else list(self.base_lrs)
 
 
 class LinearLR(LevelLR):
