@@ -1,0 +1,128 @@
+"""What a line does, noted as calls that can be repeated without Python; and memory for them."""
+
+import numpy as np
+import pytest
+from cases import names, samples
+
+from minidp.line import COMPUTED, Line, Value
+from minidp.noted import computed
+from minidp.op import OPS
+from minidp.program import native_calls
+
+native = native_calls()
+if native is None:
+    pytest.skip("compiled functions are switched off", allow_module_level=True)
+
+
+def noted(function, *arrays):
+    """The results and notes of ``function(xp, *arrays)``; whether the notes are believed."""
+    traced = [native.origin(a) if isinstance(a, np.ndarray) else a for a in arrays]
+    results, notes = native.note(function, traced)
+    good = native.verified(notes, traced, results, lambda *given: function(np, *given))
+    return results, notes, good
+
+
+def rows(*shape, dtype="float32", seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+FUNCTIONS = {
+    "product": lambda xp, x: xp.matmul(x, x.T),
+    "many products": lambda xp, x: xp.matmul(x[None] * xp.ones((3, 1, 1), x.dtype), x.T),
+    "in place": lambda xp, x: xp.add(y := x * 2, 1, out=y),
+    "strides": lambda xp, x: xp.exp(x[::-1, ::2]).T,
+    "broadcast": lambda xp, x: xp.broadcast_to(x[:, None], (5, 4, 7)) - x[:, None, :1],
+    "sum of all": lambda xp, x: xp.sum(x),
+    "sums": lambda xp, x: x.sum(axis=0) + x[:, :7].sum(axis=1, keepdims=True),
+    "extremes": lambda xp, x: x.max(axis=1, keepdims=True) - x.min(axis=0),
+    "choice": lambda xp, x: xp.where(x > 0, x, xp.zeros((), x.dtype)),
+    "other dtypes": lambda xp, x: (x > 0).astype(x.dtype) + (x.astype("int64") % 3),
+    "joined": lambda xp, x: xp.concatenate([x, x[:2] * 2], axis=0),
+    "stacked": lambda xp, x: xp.stack([x[0], x[1]], axis=-1),
+    "copied": lambda xp, x: xp.array(x.T, order="C", copy=True),
+    "another shape": lambda xp, x: xp.reshape(x.T, (5, 7)),
+    "a part": lambda xp, x: placed(xp.zeros((9, 7), x.dtype), x),
+    "a question": lambda xp, x: x * 2 if bool(xp.any(x > 100)) else x * 3,
+    "surrounded": lambda xp, x: xp.pad(x, ((1, 0), (2, 3)), constant_values=0.5),
+    "triangle": lambda xp, x: xp.tril(x),
+    "views": lambda xp, x: xp.moveaxis(x[None], 0, -1),
+}
+
+
+def placed(y, x):
+    y[2:7] = x
+    return y
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_numpy_does_is_noted(name, dtype):
+    _, notes, good = noted(FUNCTIONS[name], rows(5, 7, dtype=dtype))
+    assert notes.problem is None and good
+
+
+REFUSED = {
+    "a value": lambda xp, x: x * float(np.asarray(x).flat[0]),
+    "an order": lambda xp, x: xp.argsort(x, axis=0) * 1,
+    "a place": lambda xp, x: xp.argmax(x, axis=0),
+    "a running sum": lambda xp, x: xp.cumsum(x, axis=0) * 1,
+    "places": lambda xp, x: x[xp.asarray([0, 1])] * 1,
+    "what is read": lambda xp, x: x * len(x.tolist()),
+    "a piece outside": lambda xp, x: x + np.array(x)[0],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_notes_is_refused(name):
+    assert not noted(REFUSED[name], rows(5, 7))[2]
+
+
+def test_every_op_is_noted_truly_or_not_at_all():
+    """On the samples of `cases`; those that stay Python are few, and known."""
+    python = {}
+    for name in names():
+        op = OPS[name]
+        for sample in samples(name) if not (op.exchanges or op.writes) else ():
+            found = _of_sample(op, sample)
+            python[name] = python.get(name, 0) + (not found)
+    whole = [name for name in python if not python[name]]
+    assert len(whole) > 100, sorted(set(python) - set(whole))
+    assert {"linear", "relu", "softmax", "dropout", "conv2d", "max_pool2d", "batch_norm"} <= {
+        *whole, *(name for name in python if python[name] < len(samples(name)))
+    }  # fmt: skip
+
+
+def _of_sample(op, sample):
+    arrays = [a.astype("float32") if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
+              for a in sample.arrays]  # fmt: skip
+    values = {i: Value(i, a.shape, a.dtype, COMPUTED)
+              for i, a in enumerate(arrays) if isinstance(a, np.ndarray)}  # fmt: skip
+    given = tuple(values.get(i, a) for i, a in enumerate(arrays))
+    inputs, constants = op.bind(given, dict(sample.constants))
+    function = computed(Line(op, [*inputs], constants, []), [*values.values()])
+    with np.errstate(all="ignore"):
+        return noted(function, *[arrays[i] for i in values])[2]
+
+
+def test_results_are_those_of_the_notes_and_errors_are_not_hidden():
+    x = rows(4, 3)
+    results, notes, good = noted(lambda xp, x: xp.tanh(x) * 2, x)
+    assert good and results[0].tobytes() == (np.tanh(x) * 2).tobytes()
+    assert [note.text for note in notes.taken] == ["tanh", "multiply"]
+    assert noted(lambda xp, x: 1 / 0, x)[1].problem.startswith("ZeroDivisionError")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_places_do_not_overlap(seed):
+    rng = np.random.default_rng(seed)
+    spans = [(a, a + int(rng.integers(0, 6)), int(rng.integers(1, 5000)))
+             for a in rng.integers(0, 40, 60).tolist()]  # fmt: skip
+    offsets, total = native.placed(spans)
+    padded = [(a, b, -(-size // 64) * 64) for a, b, size in spans]
+    for i, (a, b, size) in enumerate(padded):
+        assert offsets[i] % 64 == 0 and offsets[i] + size <= total
+        for j, (c, d, other) in enumerate(padded[:i]):
+            apart = offsets[i] + size <= offsets[j] or offsets[j] + other <= offsets[i]
+            assert apart or b < c or d < a
+    bound = max(sum(s for a, b, s in padded if a <= t <= b) for t in range(50))
+    assert bound <= total <= 1.5 * bound
