@@ -144,6 +144,27 @@ def test_a_note_that_stops_is_run_again_in_python():
     assert step(a, b).tolist() == [8, 8]
 
 
+def test_places_named_by_numbers_are_read_natively():
+    step = dp.capture(lambda x, i: dp.take_along_dim(x, i, 0) * 2 + x[-1], fuse=False)
+    x = dp.arange(6.0).reshape(3, 2)
+    for i in range(6):
+        index = dp.tensor([[i % 3, 2], [1, -1 - i % 2]])
+        expected = dp.take_along_dim(x, index, 0) * 2 + x[-1]
+        assert step(x, index).tolist() == expected.tolist()
+    assert "1 gather" in str(step.last.program.binding)
+
+
+def test_a_row_that_a_table_has_not_is_an_error_in_a_replay_too():
+    table = dp.arange(6.0).reshape(3, 2)
+    step = dp.capture(lambda i: nn.functional.embedding(i, table) * 2, fuse=False)
+    for _ in range(4):
+        assert step(dp.tensor([2, 0])).tolist() == [[8.0, 10.0], [0.0, 2.0]]
+    assert "1 _taken" in str(step.last.program.binding)
+    for wrong in (3, -1):
+        with pytest.raises(IndexError, match=f"index {wrong} is not a row"):
+            step(dp.tensor([0, wrong]))
+
+
 def test_a_decision_that_changes_is_taken_in_python(monkeypatch):
     def body(xp, x):
         return x * 2 if bool(xp.any(x > 10)) else x * 3

@@ -43,10 +43,20 @@ FUNCTIONS = {
     "another shape": lambda xp, x: xp.reshape(x.T, (5, 7)),
     "a part": lambda xp, x: placed(xp.zeros((9, 7), x.dtype), x),
     "a question": lambda xp, x: x * 2 if bool(xp.any(x > 100)) else x * 3,
+    "places": lambda xp, x: x[xp.asarray([0, -1])] * 1,
+    "places found": lambda xp, x: x[(x[:, 0] > 0).astype("int64"), 1:],
+    "places apart": lambda xp, x: x[None, :, :, None][0, xp.asarray([[0], [2]]), :, [0]],
+    "along an axis": lambda xp, x: xp.take_along_axis(x, (x < 0).astype("int64"), axis=1),
+    "taken": lambda xp, x: xp.take(x, (x[0] > 0).astype("int32"), axis=-1),
     "surrounded": lambda xp, x: xp.pad(x, ((1, 0), (2, 3)), constant_values=0.5),
     "triangle": lambda xp, x: xp.tril(x),
     "views": lambda xp, x: xp.moveaxis(x[None], 0, -1),
 }
+
+
+def marked(y, at):
+    y[at] = 0
+    return y
 
 
 def placed(y, x):
@@ -66,7 +76,8 @@ REFUSED = {
     "an order": lambda xp, x: xp.argsort(x, axis=0) * 1,
     "a place": lambda xp, x: xp.argmax(x, axis=0),
     "a running sum": lambda xp, x: xp.cumsum(x, axis=0) * 1,
-    "places": lambda xp, x: x[xp.asarray([0, 1])] * 1,
+    "a mask": lambda xp, x: x[x > 0] * 1,
+    "places that are set": lambda xp, x: marked(x * 1, x[:, 0].argsort()),
     "what is read": lambda xp, x: x * len(x.tolist()),
     "a piece outside": lambda xp, x: x + np.array(x)[0],
 }

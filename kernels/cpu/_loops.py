@@ -22,6 +22,24 @@ def choose(size):
 
 
 @once
+def gather(size):
+    """out = what lies so many bytes behind the first operand, `size` bytes each."""
+    code, kind = Code("gather", LOOP), ir.IntType(8 * size)
+    builder, (pointers, dims, steps, _) = code.builder, code.function.args
+    with code.each(code.load(dims, 0)) as i:
+        base, offset, target = (
+            builder.add(code.load(pointers, k), builder.mul(i, code.load(steps, k)))
+            for k in range(3)
+        )
+        source = builder.add(base, code.load(code.words(offset), 0))
+        value = builder.load(builder.inttoptr(source, kind.as_pointer()))
+        value.align = 1
+        builder.store(value, builder.inttoptr(target, kind.as_pointer())).align = 1
+    builder.ret_void()
+    return code.address()
+
+
+@once
 def cast(source, target):
     """out = a as another dtype, both by NumPy's letters; a LookupError for what is not known."""
     a, b = KINDS[source], KINDS[target]

@@ -9,6 +9,7 @@ its base, so views need no note.
 import numpy as np
 
 from ._address import origin_of
+from ._gather import note_gather
 from ._notes import noting
 from ._ufuncs import cast, note_ufunc, operand
 
@@ -46,9 +47,10 @@ class Traced(np.ndarray):
         y = _indexed(self, key)
         if shares(y, self):
             return y
+        y = made(np.asarray(plain(self)[plain(key)]))
         if noting.notes is not None:
-            noting.notes.refuse("an array is indexed by arrays")
-        return made(np.asarray(plain(self)[plain(key)]))
+            note_gather(noting.notes, self, key, y)
+        return y
 
     def __setitem__(self, key, value):
         target = _indexed(self, key)
@@ -208,6 +210,15 @@ def _pad(x, widths, mode="constant", *, constant_values=0):
     return y
 
 
+def _take(x, index, axis=None, **options):
+    y = made(np.take(plain(x), plain(index), axis, **options))
+    if options or axis is None or not isinstance(x, Traced):
+        noting.notes.refuse("numpy.take of all values")
+    else:
+        note_gather(noting.notes, x, (slice(None),) * (axis % x.ndim) + (index,), y)
+    return y
+
+
 def _broadcast(x, shape, **options):
     y = np.broadcast_to(plain(x), shape).view(Traced)
     y.stands_on = origin_of(x)
@@ -219,6 +230,7 @@ NOTED = {
     np.where: _where,
     np.copyto: _copyto,
     np.pad: _pad,
+    np.take: _take,
     np.empty_like: lambda x, *given, **options: made(np.empty_like(plain(x), *given, **options)),
     np.copy: lambda x, *given, **options: x.copy(),
     np.broadcast_to: _broadcast,
