@@ -74,7 +74,8 @@ class Placing:
         makers = computed_by(self.recording)
         self.outside |= dict.fromkeys(self.recording.cells)
         for value in self.recording.layouts:
-            python = value.kind != COMPUTED or makers[value].line in self.python
+            maker = makers.get(value)  # None: whoever binds the step has left that line out
+            python = value.kind != COMPUTED or maker is None or maker.line in self.python
             if python and self.memory(value).fixed is None:
                 self.outside[self.memory(value)] = None
         pending = list(self.seen())

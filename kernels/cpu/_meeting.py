@@ -43,6 +43,10 @@ class Meeting:
         """Let all who wait go, and nobody wait any more."""
         self.counters[STOPPED] = 1
 
+    def reset(self):
+        """Begin anew, when nobody is there."""
+        self.counters[ARRIVED] = self.counters[STOPPED] = 0
+
     def note(self):
         """The entry of a table at which its thread meets the others."""
         base, library = start(self.counters), ctypes.CDLL(None)

@@ -12,6 +12,8 @@ from minidp.parallel.faults import meet
 
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
+PATIENCE = 1e-3
+"""Seconds for which more batches are asked for while the first of them could be used."""
 
 
 Fed = tuple[Any, Callable[[], None]]
@@ -42,20 +44,45 @@ class Feed:
         self.batches, self.size, self.step = with_positions(batches), size, step
         self.loaded = 0.0
         """Seconds that replicas have waited for the loader."""
+        self.places = [0] * size
+        """How many batches each replica has taken."""
         self._items: dict[int, tuple[Fed, int]] = {}
+        self._problem: BaseException | None = None
         self._fetched, self._ended = 0, False
         self._fetching: list[int] = []  # the rank that is asking the loader
 
     def each(self, rank: int, exchange: Exchange) -> Iterator[Fed]:
         """The batches in order, for one replica, each with what tells the loader that it is used;
         raises what the loader raises."""
-        index = 0
         while True:
-            item = self._get(index, rank, exchange)
+            item = self._get(self.places[rank], rank, exchange)
             if item is None:
                 return
+            self.places[rank] += 1
             yield item[0]
-            index += 1
+
+    def ahead(self, rank: int, exchange: Exchange, most: int) -> list[Fed]:
+        """The next batches, up to ``most``: the first, if there is one, and those that are there
+        soon. For one replica while the others, which are at the same place, wait for it."""
+        began, first = perf_counter_ns(), self.places[rank]
+        while self._fetched - first < most and not self._ended and self._problem is None:
+            found = self._fetched - first
+            if found and perf_counter_ns() - began > PATIENCE * 1e9:
+                break
+            try:
+                self._fetch(rank, exchange)
+            except BaseException as problem:
+                if not found:
+                    raise
+                self._problem = problem  # it is raised when what came before is used
+        last = min(self._fetched, first + most)
+        return [self._items[index][0] for index in range(first, last)]
+
+    def skip(self, count: int) -> None:
+        """All replicas have used the next ``count`` batches."""
+        for index in range(self.places[0], self.places[0] + count):
+            del self._items[index]
+        self.places = [place + count for place in self.places]
 
     def _get(self, index: int, rank: int, exchange: Exchange) -> tuple[Fed] | None:
         while True:
@@ -82,6 +109,8 @@ class Feed:
 
     def _fetch(self, rank: int, exchange: Exchange) -> None:
         began = perf_counter_ns()
+        if self._problem is not None:
+            raise self._problem
         try:
             meet(0, self.step + self._fetched + 1, "loader")
             batch = next(self.batches)

@@ -13,6 +13,8 @@ class Progress:
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
+    native: int = 0
+    """How many of the steps ran natively, many in one call; see docs/design/capture.md."""
     rows: int = 0
     loss: float = float("nan")
     loss_times_rows: float = 0.0
