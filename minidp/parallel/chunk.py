@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidp.captured import Recordings, kind_of
+from minidp.captured import Recordings, kind_of, layout_of
 from minidp.form import form_of
 from minidp.parallel.batch import Batch
-from minidp.parallel.denominator import share_of, total_weight
+from minidp.parallel.denominator import total_weight
 from minidp.parallel.feed import Fed
 from minidp.parallel.host import tree_total
 from minidp.parallel.native_step import NativeStep
@@ -23,46 +24,82 @@ if TYPE_CHECKING:
     from minidp.parallel.replica import World
 
 
+@dataclass
 class Given:
-    """A batch as it is run natively: the arrays that are cut, and what its mean divides by."""
+    """A batch as it is run natively: the arrays that are cut, what its mean divides by, and what
+    tells the loader that it is used."""
 
-    def __init__(self, fed: Fed, loss: Any) -> None:
-        batch, self.used = Batch.of(fed[0]), fed[1]
-        self.rows = batch.rows
-        self.kind = kind_of(batch.inputs, batch.named, batch.targets, 1)
-        tensors: list[Tensor] = []
-        form_of((batch.inputs, batch.named, batch.targets), tensors)
-        self.arrays = [tensor.array for tensor in tensors]
-        self.plain = len({*map(id, self.arrays)}) == len(self.arrays) and all(
-            type(each.array) is np.ndarray and each.node is None and each.shape[:1] == (self.rows,)
-            for each in tensors
+    arrays: list[Array]
+    total: float | None
+    used: Callable[[], None]
+
+
+class Kind:
+    """What batches that are like a first one have in common; ``key`` is None where a batch cannot
+    be run natively: each leaf is to be an array of its own that is cut by rows."""
+
+    def __init__(self, first: Any) -> None:
+        batch = Batch.of(first)
+        self.rows, self.first = batch.rows, first
+        key, leaves = _taken_apart(batch)
+        self._layouts = list(map(layout_of, leaves))
+        self.count = len(leaves)
+        plain = all(
+            type(leaf.array) is np.ndarray and leaf.node is None and leaf.shape[:1] == (self.rows,)
+            for leaf in leaves
         )
-        """Whether each leaf is an array of its own that has the batch's rows."""
-        self.total = total_weight(loss, batch.targets)
+        self.key = key if plain and self.rows else None
+        flat = type(first) in (tuple, list) and all(type(leaf) is Tensor for leaf in first)
+        self._flat = len(first) if flat else 0
 
-    def cut(self, share: Share) -> list[Array]:
-        """The rows of a share."""
-        return [array[share.start : share.stop] for array in self.arrays]
+    def given(self, fed: Fed, loss: Any) -> Given | None:
+        """A batch of the loader, if it is of this kind."""
+        batch, used = fed
+        if self._flat and type(batch) is type(self.first) and len(batch) == self._flat:
+            leaves, targets = batch, batch[-1]
+            if any(type(leaf) is not Tensor for leaf in leaves):
+                return None
+        else:
+            other = Batch.of(batch)
+            key, leaves = _taken_apart(other)
+            targets = other.targets
+            if key != self.key:
+                return None
+        if self.key is None or [*map(layout_of, leaves)] != self._layouts:
+            return None
+        arrays = [leaf.array for leaf in leaves]
+        if len({*map(id, arrays)}) < self.count:
+            return None
+        return Given(arrays, total_weight(loss, targets), used)
+
+
+def _taken_apart(batch: Batch) -> tuple[Any, list[Tensor]]:
+    """The kind of a batch, as for captured steps, and its leaves."""
+    leaves: list[Tensor] = []
+    form_of((batch.inputs, batch.named, batch.targets), leaves)
+    return kind_of(batch.inputs, batch.named, batch.targets, 1), leaves
 
 
 class Chunk:
     """Steps from the number ``first`` on, of one kind of batch, split alike."""
 
     def __init__(
-        self, step: NativeStep, plans: Sequence[Recordings], batches: Sequence[Given],
+        self, step: NativeStep, plans: Sequence[Recordings], kind: Kind, batches: Sequence[Given],
         split: Sequence[Share], world: World, first: int,
     ) -> None:  # fmt: skip
         self.step, self.plans, self.batches, self.split = step, plans, batches, split
+        self.rows = kind.rows
         self.first, self.count = first, len(batches)
         self.ended = [(0, -1)] * len(split)
         self.began = perf_counter()
         step.draw(world.generator.seed, first, self.count)
         for update in step.updates:
             update.fill(self.count)
+        totals = [each.total for each in batches if each.total is not None]
         for table, share in zip(step.tables, split, strict=True):
-            totals = [share_of(each.total, share) for each in batches]
-            told = [total for total in totals if total is not None]
-            table.give([each.cut(share) for each in batches], told)
+            rows, fraction = slice(share.start, share.stop), share.fraction
+            cut = [[array[rows] for array in each.arrays] for each in batches]
+            table.give(cut, [total * fraction for total in totals])
 
     def run(self, rank: int) -> None:
         """Run the steps of one replica. Who stops stops all, in the same step."""
@@ -90,6 +127,7 @@ class Chunk:
 
     def commit(self) -> None:
         """What the steps leave behind: gradients, the optimiser's state, counters."""
+        self.step.seconds = (perf_counter() - self.began) / self.done
         inspected = any(at > table.meetings[0] for table, (_, at) in
                         zip(self.step.tables, self.ended, strict=True) if table.meetings)  # fmt: skip
         self.step.commit(self.done, self.done == self.count or not inspected)

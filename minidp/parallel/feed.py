@@ -61,22 +61,28 @@ class Feed:
             self.places[rank] += 1
             yield item[0]
 
-    def ahead(self, rank: int, exchange: Exchange, most: int) -> list[Fed]:
+    def ahead(self, rank: int, most: int) -> list[Fed]:
         """The next batches, up to ``most``: the first, if there is one, and those that are there
         soon. For one replica while the others, which are at the same place, wait for it."""
         began, first = perf_counter_ns(), self.places[rank]
-        while self._fetched - first < most and not self._ended and self._problem is None:
-            found = self._fetched - first
-            if found and perf_counter_ns() - began > PATIENCE * 1e9:
-                break
+        due, last = began + int(PATIENCE * 1e9), first + most
+        if self._fetched < last and not self._ended and self._problem is None:
             try:
-                self._fetch(rank, exchange)
+                self._read(last, due)
             except BaseException as problem:
-                if not found:
+                if self._fetched == first:
                     raise
                 self._problem = problem  # it is raised when what came before is used
-        last = min(self._fetched, first + most)
-        return [self._items[index][0] for index in range(first, last)]
+            self.loaded += (perf_counter_ns() - began) / 1e9
+        return [self._items[index][0] for index in range(first, min(self._fetched, last))]
+
+    def _read(self, last: int, due: int) -> None:
+        for item in self.batches:
+            self._items[self._fetched] = item, 0
+            self._fetched += 1
+            if self._fetched >= last or perf_counter_ns() > due:
+                return
+        self._ended = True
 
     def skip(self, count: int) -> None:
         """All replicas have used the next ``count`` batches."""

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from minidp.backend import CPU
-from minidp.captured import Recordings
 from minidp.errors import ReplicaError
 from minidp.mode import mode
-from minidp.parallel.chunk import Chunk, Given
+from minidp.parallel.chunk import Chunk, Given, Kind
 from minidp.parallel.feed import Fed, Feed
 from minidp.parallel.inspections import Finite, Inspection, Used
 from minidp.parallel.native_step import MOST
@@ -45,7 +42,7 @@ class NativeRuns:
         self.finite = any(isinstance(each, Finite) for each in inspections)
         self.simple = all(isinstance(each, (Finite, Used)) for each in inspections)
         self._here: set[int] = set()
-        self._turn, self._seconds, self._watched = 0, 0.0, False
+        self._turn, self._watched = 0, False
         self._chunk: Chunk | None = None
 
     def possible(self, world: World) -> bool:
@@ -93,38 +90,37 @@ class NativeRuns:
 
     def _prepared(self, world: World, feed: Feed) -> Chunk | None:
         """The next steps, if they can be run natively."""
-        rank, exchange = world.rank, world.exchange
-        batches = self._given(feed.ahead(rank, exchange, 1))
-        plans = self.replays.plans(batches[0].kind) if batches else []
-        most = self._most(plans)
-        if not most:
-            return None
-        split = shares(batches[0].rows, self.weights)
+        first = feed.ahead(world.rank, 1)
+        kind = _kind(first[0][0]) if first else None
+        plans = self.replays.plans(kind.key) if kind is not None else []
         programs = [plan.program for plan in plans if plan.program is not None]
-        step = self.replays.native(batches[0].kind, programs, self.optimizer,
-                                   len(batches[0].arrays), self.finite, exchange.deadline)  # fmt: skip
+        if kind is None or len(programs) < world.size:
+            return None
+        split = shares(kind.rows, self.weights)
+        step = self.replays.native(kind.key, programs, self.optimizer, kind.count, self.finite,
+                                   world.exchange.deadline)  # fmt: skip
         if step is None or not all(share.rows for share in split):
             return None
-        batches += self._given(feed.ahead(rank, exchange, most)[1:], batches[0].kind)
+        most = 16 if not step.seconds else min(MOST, max(1, int(SECONDS / step.seconds)))
+        most = min(plan.ahead(most) for plan in plans)  # a step that is recorded again is Python's
+        batches = self._given(feed.ahead(world.rank, most), kind) if most else []
+        if not batches:
+            return None
         if not self._watched:
-            exchange.at_failure.append(self._stop)
+            world.exchange.at_failure.append(self._stop)
             self._watched = True
-        return Chunk(step, plans, batches, split, world, feed.step + feed.places[rank] + 1)
+        number = feed.step + feed.places[world.rank] + 1
+        return Chunk(step, plans, kind, batches, split, world, number)
 
-    def _most(self, plans: Sequence[Recordings]) -> int:
-        """How many steps to run: no step is among them that is to be recorded again."""
-        most = MOST if not self._seconds else min(MOST, max(1, int(SECONDS / self._seconds)))
-        return min([plan.ahead(most) for plan in plans], default=0)
-
-    def _given(self, fed: Sequence[Fed], kind: Any = None) -> list[Given]:
+    def _given(self, fed: Sequence[Fed], kind: Kind) -> list[Given]:
         """The batches up to the first that is of another kind, or none: that one is Python's."""
         result: list[Given] = []
         for each in fed:
             try:
-                given = Given(each, self.loss)
-            except Exception:
-                break
-            if not given.plain or (kind is not None and given.kind != kind):
+                given = kind.given(each, self.loss)
+            except Exception:  # who runs it in Python will meet it again
+                given = None
+            if given is None:
                 break
             result.append(given)
         return result
@@ -138,8 +134,8 @@ class NativeRuns:
     def _commit(self, chunk: Chunk, world: World, feed: Feed) -> None:
         """What has happened, once for all replicas."""
         done, exchange = chunk.done, world.exchange
-        for given, loss in zip(chunk.batches, chunk.losses(), strict=False):
-            self.progress.count(given.rows, loss)
+        for loss in chunk.losses():
+            self.progress.count(chunk.rows, loss)
         self.progress.native += done
         feed.skip(done)
         if done:
@@ -147,7 +143,6 @@ class NativeRuns:
             exchange.steps |= dict.fromkeys(range(world.size), default_generator.step)
             chunk.batches[done - 1].used()
             chunk.commit()
-            self._seconds = (perf_counter() - chunk.began) / done
         if exchange.failure is None:
             chunk.step.meeting.reset()
             if chunk.waited_too_long:
@@ -155,3 +150,11 @@ class NativeRuns:
                     f"a replica has waited more than {exchange.deadline} s for another, in step "
                     f"{chunk.first + done}, which all ran natively"
                 )
+
+
+def _kind(batch: Any) -> Kind | None:
+    """The kind of batches like this; None where it is no batch: in Python that is an error."""
+    try:
+        return Kind(batch)
+    except Exception:
+        return None

@@ -30,7 +30,7 @@ from minidp.program import Program, native_calls
 from minidp.tensor import Tensor
 from minidp.types import Array
 
-MOST = 64
+MOST = 256
 """Steps in one native call, at most."""
 
 
@@ -76,6 +76,8 @@ class NativeStep:
         self, programs: Sequence[Program], ends: Sequence[Sequence[BucketEnd]], optimizer: Any,
         leaves: int, finite: bool, deadline: float,
     ) -> None:  # fmt: skip
+        self.seconds = 0.0
+        """What a step took last; 0: none was made."""
         self.leaves = leaves
         """How many arrays a batch has."""
         self.programs, self.ends, self.optimizer = list(programs), ends, optimizer
