@@ -130,7 +130,7 @@ class Captured:
         if named:
             form = Named, form, form_of(named, tensors)
         same = _same(tensors) if len(tensors) > 1 else ()
-        key = form, [layout_of(tensor) for tensor in tensors], same, mode.grad, mode.default_dtype
+        key = form, [_kind(tensor) for tensor in tensors], same, mode.grad, mode.default_dtype
         latest, plan = self._latest  # read once: another thread may call with another kind
         if key != latest:
             plan.rest()
@@ -207,7 +207,7 @@ class Captured:
 def kind_of(*arguments: Any) -> Any:
     """What tells arguments of one kind from those of another, as a captured step does."""
     tensors: list[Tensor] = []
-    return form_of(arguments, tensors), tuple(map(layout_of, tensors))
+    return form_of(arguments, tensors), tuple(map(_kind, tensors))
 
 
 def capture(function: Callable[..., Any], fuse: bool = True) -> Captured:
@@ -230,7 +230,7 @@ def capture(function: Callable[..., Any], fuse: bool = True) -> Captured:
     return Captured(function, fuse)
 
 
-def layout_of(tensor: Tensor) -> Any:
+def _kind(tensor: Tensor) -> Any:
     """What programs are kept for: shape, dtype, place and layout of arrays."""
     array = tensor.array
     node: Any = tensor.node

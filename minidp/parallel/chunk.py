@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidp.captured import Recordings, kind_of, layout_of
+from minidp.captured import Recordings, kind_of
 from minidp.form import form_of
 from minidp.parallel.batch import Batch
-from minidp.parallel.denominator import total_weight
+from minidp.parallel.denominator import is_known, total_weight
 from minidp.parallel.feed import Fed
 from minidp.parallel.host import tree_total
 from minidp.parallel.native_step import NativeStep
@@ -38,39 +38,46 @@ class Kind:
     """What batches that are like a first one have in common; ``key`` is None where a batch cannot
     be run natively: each leaf is to be an array of its own that is cut by rows."""
 
-    def __init__(self, first: Any) -> None:
+    def __init__(self, first: Any, loss: Any) -> None:
         batch = Batch.of(first)
         self.rows, self.first = batch.rows, first
+        self._loss = loss if is_known(loss) else None
         key, leaves = _taken_apart(batch)
-        self._layouts = list(map(layout_of, leaves))
+        self._layouts = [(x.array.shape, x.array.strides, x.array.dtype) for x in leaves]
         self.count = len(leaves)
-        plain = all(
-            type(leaf.array) is np.ndarray and leaf.node is None and leaf.shape[:1] == (self.rows,)
-            for leaf in leaves
-        )
-        self.key = key if plain and self.rows else None
+        self.key = key if self.rows and self._arrays(leaves) else None
         flat = type(first) in (tuple, list) and all(type(leaf) is Tensor for leaf in first)
         self._flat = len(first) if flat else 0
 
-    def given(self, fed: Fed, loss: Any) -> Given | None:
+    def given(self, fed: Fed) -> Given | None:
         """A batch of the loader, if it is of this kind."""
         batch, used = fed
         if self._flat and type(batch) is type(self.first) and len(batch) == self._flat:
             leaves, targets = batch, batch[-1]
-            if any(type(leaf) is not Tensor for leaf in leaves):
-                return None
         else:
             other = Batch.of(batch)
-            key, leaves = _taken_apart(other)
-            targets = other.targets
+            targets, (key, leaves) = other.targets, _taken_apart(other)
             if key != self.key:
                 return None
-        if self.key is None or [*map(layout_of, leaves)] != self._layouts:
+        arrays = self._arrays(leaves)
+        if arrays is None:
             return None
-        arrays = [leaf.array for leaf in leaves]
-        if len({*map(id, arrays)}) < self.count:
-            return None
-        return Given(arrays, total_weight(loss, targets), used)
+        total = None if self._loss is None else total_weight(self._loss, targets)
+        return Given(arrays, total, used)
+
+    def _arrays(self, leaves: Sequence[Any]) -> list[Array] | None:
+        """The arrays of leaves that are Tensors on the CPU as the first batch's are."""
+        arrays = []
+        for leaf, (shape, strides, dtype) in zip(leaves, self._layouts, strict=True):
+            if type(leaf) is not Tensor or leaf.node is not None:
+                return None
+            array = leaf.array
+            if type(array) is not np.ndarray or array.dtype is not dtype:
+                return None
+            if array.shape != shape or array.strides != strides or shape[:1] != (self.rows,):
+                return None
+            arrays.append(array)
+        return arrays if len({*map(id, arrays)}) == self.count else None
 
 
 def _taken_apart(batch: Batch) -> tuple[Any, list[Tensor]]:

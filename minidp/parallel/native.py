@@ -91,7 +91,7 @@ class NativeRuns:
     def _prepared(self, world: World, feed: Feed) -> Chunk | None:
         """The next steps, if they can be run natively."""
         first = feed.ahead(world.rank, 1)
-        kind = _kind(first[0][0]) if first else None
+        kind = _kind(first[0][0], self.loss) if first else None
         plans = self.replays.plans(kind.key) if kind is not None else []
         programs = [plan.program for plan in plans if plan.program is not None]
         if kind is None or len(programs) < world.size:
@@ -117,7 +117,7 @@ class NativeRuns:
         result: list[Given] = []
         for each in fed:
             try:
-                given = kind.given(each, self.loss)
+                given = kind.given(each)
             except Exception:  # who runs it in Python will meet it again
                 given = None
             if given is None:
@@ -152,9 +152,9 @@ class NativeRuns:
                 )
 
 
-def _kind(batch: Any) -> Kind | None:
+def _kind(batch: Any, loss: Any) -> Kind | None:
     """The kind of batches like this; None where it is no batch: in Python that is an error."""
     try:
-        return Kind(batch)
+        return Kind(batch, loss)
     except Exception:
         return None
