@@ -46,7 +46,7 @@ def outcome(train, passes):
     """All that the passes leave behind, and what they give."""
     losses = [train.run(data) for data in passes]
     progress = train.progress
-    return everything(train), losses, progress.loss, progress.steps, progress.rows
+    return everything(train), str((losses, progress.loss)), progress.steps, progress.rows
 
 
 def both(passes, native=None, **options):
@@ -65,7 +65,7 @@ def passes_of(name="mlp", count=2, steps=40, sizes=(6,)):
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3])
-@pytest.mark.parametrize("name", ["mlp", "convolution", "dropout", "gpt"])
+@pytest.mark.parametrize("name", ["mlp", "convolution", "dropout", "lstm", "gpt"])
 def test_native_steps_equal_eager_ones_byte_for_byte(name, replicas):
     # of the second pass, one step is where the first begins, one is recorded again, in call 64
     both(passes_of(name), native=37, name=name, devices=replicas)
@@ -80,9 +80,8 @@ def test_every_rule_has_its_numbers_step_by_step(optimizer):
     {"devices": 2, "workload": [3, 1]}, {"devices": 2, "nan": "raise"},
     {"devices": 2, "nan": "skip", "bucket_kib": 0.1}, {"devices": 3, "unused": "error"},
     {"devices": 6, "bucket_kib": (0.1, 0.2)}, {"devices": 1, "nan": "raise"},
-    {"devices": 2, "loss": nn.CrossEntropyLoss(dp.tensor([1.0, 0, 2, 0.5, 3]), label_smoothing=0.1)},
+    {"devices": 2, "loss": nn.CrossEntropyLoss(dp.tensor([1.0, 0, 2, 3, 1]), label_smoothing=0.1)},
     {"devices": 2, "loss": lambda scores, y: scores.square().mean()},
-    {"devices": 2, "loss": nn.CrossEntropyLoss(reduction="sum")},
 ], ids=str)  # fmt: skip
 def test_in_many_kinds_of_run(options):
     both(passes_of(sizes=(7,)), native=37, **options)
@@ -96,7 +95,8 @@ def test_fused_steps_run_natively_too():
 
 @pytest.mark.parametrize("options", [
     {"store": "device"}, {"replicas": 3}, {"accumulate": 2}, {"clip_norm": 1.0},
-    {"loss_scale": 8.0}, {"name": "batch norm"}, {"name": "lstm"},
+    {"loss_scale": 8.0}, {"name": "batch norm"},
+    {"loss": nn.CrossEntropyLoss(reduction="sum")},
 ], ids=str)  # fmt: skip
 def test_what_needs_python_between_steps_stays_there(options):
     both(passes_of(options.get("name", "mlp"), steps=20), native=0, devices=2, **options)
@@ -172,7 +172,7 @@ def test_a_step_that_fails_is_none_and_those_before_have_happened(at, replicas):
         with pytest.raises(ValueError, match="class 99") as caught:
             train.run(wrong_label(passes_of("dropout")[0], at))
         assert any(f", step {at + 1}" in note for note in caught.value.__notes__)
-        done = train.progress.steps, train.progress.loss, train.progress.rows
+        done = train.progress.steps, str(train.progress.loss), train.progress.rows
         state = everything(train)
         return state, done, outcome(train, passes_of("dropout")), train.progress.native > 0
 
@@ -187,7 +187,7 @@ def test_numbers_that_are_not_finite_are_met_in_python(policy, replicas):
         train, data = scheduler(devices=replicas, nan=policy, capture=capture), passes_of()[0]
         data[25] = data[25][0] * np.float32(np.inf), data[25][1]
         if policy == "raise":
-            with pytest.raises(ReplicaError, match="not finite|the loss is"):
+            with pytest.raises(ReplicaError, match=r"not finite|the loss is"):
                 train.run(data)
         else:
             train.run(data)
@@ -237,7 +237,7 @@ def test_the_first_of_slow_batches_does_not_wait_for_others():
             yield batch
 
     train.run(slow())
-    assert train.progress.native == 5 and steps == [0, *range(5)] or steps == [*range(6)]
+    assert (train.progress.native == 5 and steps == [0, *range(5)]) or steps == [*range(6)]
 
 
 def endless():
@@ -280,7 +280,7 @@ def test_a_meeting_that_nobody_comes_to_ends():
     (_, step), = train.replays._native.values()
     step.meeting.stop()
     before = train.progress.steps
-    with pytest.raises(ReplicaError, match="waited more than 300.0 s"):
+    with pytest.raises(ReplicaError, match=r"waited more than 300\.0 s"):
         train.run(passes_of()[0])
     assert before == 40 and train.progress.steps < 40
     train.run(passes_of()[0])

@@ -25,7 +25,7 @@ def _flats(p, g, *state):
     return [flat(p, order), flat(g, order), *(v if v is None else flat(v, order) for v in state)]
 
 
-def sgd(p, g, m, *, momentum, numbers=None, **rest):
+def sgd(p, g, m=None, *, momentum, numbers=None, **rest):
     """Stochastic gradient descent in place, as in PyTorch.
 
     d = g + weight_decay p; m = momentum m + (1 - dampening) d, or d on the first step; p -= lr m,
@@ -64,7 +64,7 @@ def _momentum(p, g, m, numbers):
         p[i] -= lr * (d + momentum * m[i] if nesterov else m[i])
 
 
-def adam(p, g, m, v, vmax, *, amsgrad, numbers=None, **rest):
+def adam(p, g, m, v, vmax=None, *, amsgrad, numbers=None, **rest):
     """Adam (Kingma, Ba 2015) in place, and its relatives.
 
     m += (1 - beta1)(d - m); v = beta2 v + (1 - beta2) d d; vmax = max(vmax, v) if `amsgrad`;
@@ -116,7 +116,7 @@ def _amsgrad(p, g, m, v, vmax, numbers):
         p[i] = value - move / (np.sqrt(vmax[i]) / root + eps)
 
 
-def rmsprop(p, g, v, c, m, *, centered, momentum, numbers=None, **rest):
+def rmsprop(p, g, v, c=None, m=None, *, centered, momentum, numbers=None, **rest):
     """RMSprop (Tieleman, Hinton 2012) in place; Adagrad with alpha = rest = 1.
 
     d = g + weight_decay p; v = alpha v + rest d d; c += rest (d - c); r = d / (sqrt(v) + eps), or

@@ -135,8 +135,7 @@ class Chunk:
     def commit(self) -> None:
         """What the steps leave behind: gradients, the optimiser's state, counters."""
         self.step.seconds = (perf_counter() - self.began) / self.done
-        inspected = any(at > table.meetings[0] for table, (_, at) in
-                        zip(self.step.tables, self.ended, strict=True) if table.meetings)  # fmt: skip
-        self.step.commit(self.done, self.done == self.count or not inspected)
+        tables = zip(self.step.tables, self.ended, strict=True)
+        self.step.commit(self.done, not any(table.spoiled(at) for table, (_, at) in tables))
         for plan in self.plans:
             plan.calls += self.done

@@ -61,12 +61,14 @@ class Feed:
             self.places[rank] += 1
             yield item[0]
 
-    def ahead(self, rank: int, most: int) -> list[Fed]:
-        """The next batches, up to ``most``: the first, if there is one, and those that are there
-        soon. For one replica while the others, which are at the same place, wait for it."""
+    def ahead(self, rank: int, most: int, since: int) -> list[Fed]:
+        """The next batches, up to ``most``: the first, if there is one, and what the loader gives
+        soon after ``since`` (nanoseconds of ``perf_counter_ns``). For one replica, while the others
+        wait for it at the same place."""
         began, first = perf_counter_ns(), self.places[rank]
-        due, last = began + int(PATIENCE * 1e9), first + most
-        if self._fetched < last and not self._ended and self._problem is None:
+        due, last = since + int(PATIENCE * 1e9), first + most
+        wanted = self._fetched == first or (self._fetched < last and began < due)
+        if wanted and not self._ended and self._problem is None:
             try:
                 self._read(last, due)
             except BaseException as problem:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from minidp.errors import ReplicaError
@@ -90,7 +91,8 @@ class NativeRuns:
 
     def _prepared(self, world: World, feed: Feed) -> Chunk | None:
         """The next steps, if they can be run natively."""
-        first = feed.ahead(world.rank, 1)
+        began = perf_counter_ns()
+        first = feed.ahead(world.rank, 1, began)
         kind = _kind(first[0][0], self.loss) if first else None
         plans = self.replays.plans(kind.key) if kind is not None else []
         programs = [plan.program for plan in plans if plan.program is not None]
@@ -103,7 +105,7 @@ class NativeRuns:
             return None
         most = 16 if not step.seconds else min(MOST, max(1, int(SECONDS / step.seconds)))
         most = min(plan.ahead(most) for plan in plans)  # a step that is recorded again is Python's
-        batches = self._given(feed.ahead(world.rank, most), kind) if most else []
+        batches = self._given(feed.ahead(world.rank, most, began), kind) if most else []
         if not batches:
             return None
         if not self._watched:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,8 +123,8 @@ class NativeStep:
 
 
     def commit(self, steps: int, whole: bool) -> None:
-        """What so many steps leave behind: gradients, and the optimiser's state. ``whole``: no
-        later step has changed the sums."""
+        """What so many steps leave behind: gradients, and the optimiser's state. Gradients are
+        forgotten unless the sums are ``whole``: a sum that was not finite came later."""
         for end, reached, total in zip(self.ends[0], self.used, self.totals, strict=True):
             views = end.bucket.views(total.copy())
             for p, view, there in zip(end.bucket.parameters, views, reached, strict=True):
@@ -146,7 +145,7 @@ class Table:
     def __init__(self, step: NativeStep, rank: int, found: Stripped) -> None:
         self.step, self.rank, self.native = step, rank, step.native
         self.ends, graph = step.ends[rank], found.recording.graph
-        self.placing = Placing(found.recording, self.native)
+        self.placing = Placing(found.recording, self.native, drawn=True)
         self.meetings: list[int] = []
         """The entries at which replicas meet; at the last one all have updated their slices."""
         if step.finite:
@@ -154,6 +153,8 @@ class Table:
         for pack in found.packs:
             self._append_pack(pack)
         self._append_meeting()
+        self.agreed = len(self.placing.notes)
+        """The entry from which on the sums of a step change."""
         self._append_sums()
         cells = [(update, memory) for update in step.updates for memory in self._updated(update)]
         self._append_meeting()
@@ -262,6 +263,10 @@ class Table:
         if entry < 0:
             return count, -1
         return self.copy.bound.rounds_done() + (entry in self.meetings[-1:]), entry
+
+    def spoiled(self, entry: int) -> bool:
+        """Whether a step that stopped there, undone, had changed the sums of the one before."""
+        return self.agreed <= entry and entry not in self.meetings[-1:]
 
     def found(self, count: int) -> Array:
         """The losses of the steps."""

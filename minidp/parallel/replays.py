@@ -1,4 +1,4 @@
-"""The captured steps of a scheduler's replicas: in a step all of them replay, or all run eagerly."""
+"""The captured steps of a scheduler's replicas: in each all of them replay, or all run eagerly."""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed, with_positions
 from minidp.parallel.launch import check_devices, check_store, launch_on, placed
 from minidp.parallel.progress import Progress
+from minidp.parallel.replays import Replays
 from minidp.parallel.replica import World
 from minidp.parallel.snapshot import fingerprint
 from minidp.parallel.split import check_workload
 from minidp.parallel.stats import Logged, Stats
-from minidp.parallel.replays import Replays
 from minidp.parallel.training import Evaluation, Gradients, Program, Training
 from minidp.random import default_generator
 from minidp.tensor import Tensor

@@ -33,7 +33,6 @@ from minidp.parallel.replays import Replays
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, parts, shares
 from minidp.tensor import Tensor
-from minidp.types import float32
 
 
 class Gradients:
