@@ -6,7 +6,7 @@ all rows. Other losses exchange what they need; see ``minidp.ops.collective``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -35,6 +35,15 @@ def total_weight(loss: Any, targets: Any) -> float | None:
         targets if isinstance(targets, Tensor) else Tensor(targets)
     )
     return total
+
+
+def total_weights(loss: Any, targets: Sequence[Any]) -> list[float | None]:
+    """``total_weight`` of many batches' targets."""
+    if not is_known(loss):
+        return [None] * len(targets)
+    given = [each if isinstance(each, Tensor) else Tensor(each) for each in targets]
+    totals: list[float | None] = loss.total_weights(given)
+    return totals
 
 
 def share_of(total: float | None, share: Share) -> float | None:

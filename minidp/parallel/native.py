@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from minidp.errors import ReplicaError
 from minidp.mode import mode
-from minidp.parallel.chunk import Chunk, Given, Kind
-from minidp.parallel.feed import Fed, Feed
+from minidp.parallel.chunk import Chunk, kind_at
+from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import Finite, Inspection, Used
 from minidp.parallel.native_step import MOST
 from minidp.parallel.progress import Progress
@@ -93,39 +93,28 @@ class NativeRuns:
         """The next steps, if they can be run natively."""
         began = perf_counter_ns()
         first = feed.ahead(world.rank, 1, began)
-        kind = _kind(first[0][0], self.loss) if first else None
+        kind = kind_at(first[0][0]) if first else None
         plans = self.replays.plans(kind.key) if kind is not None else []
         programs = [plan.program for plan in plans if plan.program is not None]
-        if kind is None or len(programs) < world.size:
+        if kind is None or kind.key is None or len(programs) < world.size:
             return None
         split = shares(kind.rows, self.weights)
-        step = self.replays.native(kind.key, programs, self.optimizer, kind.count, self.finite,
+        step = self.replays.native(kind, split, programs, self.optimizer, self.finite,
                                    world.exchange.deadline)  # fmt: skip
         if step is None or not all(share.rows for share in split):
             return None
         most = 16 if not step.seconds else min(MOST, max(1, int(SECONDS / step.seconds)))
         most = min(plan.ahead(most) for plan in plans)  # a step that is recorded again is Python's
-        batches = self._given(feed.ahead(world.rank, most, began), kind) if most else []
-        if not batches:
+        if not most:
+            return None
+        batches = kind.batches(feed.ahead(world.rank, most, began), self.loss)
+        if not batches.used:
             return None
         if not self._watched:
             world.exchange.at_failure.append(self._stop)
             self._watched = True
         number = feed.step + feed.places[world.rank] + 1
-        return Chunk(step, plans, kind, batches, split, world, number)
-
-    def _given(self, fed: Sequence[Fed], kind: Kind) -> list[Given]:
-        """The batches up to the first that is of another kind, or none: that one is Python's."""
-        result: list[Given] = []
-        for each in fed:
-            try:
-                given = kind.given(each)
-            except Exception:  # who runs it in Python will meet it again
-                given = None
-            if given is None:
-                break
-            result.append(given)
-        return result
+        return Chunk(step, plans, batches, split, world, number)
 
     def _stop(self) -> None:
         """Some replica has failed: end what runs."""
@@ -136,14 +125,12 @@ class NativeRuns:
     def _commit(self, chunk: Chunk, world: World, feed: Feed) -> None:
         """What has happened, once for all replicas."""
         done, exchange = chunk.done, world.exchange
-        for loss in chunk.losses():
-            self.progress.count(chunk.rows, loss)
+        self.progress.count_all(chunk.split[0].total, chunk.losses())
         self.progress.native += done
         feed.skip(done)
         if done:
             default_generator.step = chunk.first + done - 1
             exchange.steps |= dict.fromkeys(range(world.size), default_generator.step)
-            chunk.batches[done - 1].used()
             chunk.commit()
         if exchange.failure is None:
             chunk.step.meeting.reset()
@@ -152,11 +139,3 @@ class NativeRuns:
                     f"a replica has waited more than {exchange.deadline} s for another, in step "
                     f"{chunk.first + done}, which all ran natively"
                 )
-
-
-def _kind(batch: Any, loss: Any) -> Kind | None:
-    """The kind of batches like this; None where it is no batch: in Python that is an error."""
-    try:
-        return Kind(batch, loss)
-    except Exception:
-        return None

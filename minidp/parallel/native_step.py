@@ -73,12 +73,12 @@ class NativeStep:
 
     def __init__(
         self, programs: Sequence[Program], ends: Sequence[Sequence[BucketEnd]], optimizer: Any,
-        leaves: int, finite: bool, deadline: float,
+        starts: Sequence[Sequence[int]], finite: bool, deadline: float,
     ) -> None:  # fmt: skip
         self.seconds = 0.0
         """What a step took last; 0: none was made."""
-        self.leaves = leaves
-        """How many arrays a batch has."""
+        self.starts = starts
+        """For each replica, and array of a batch, at which byte its rows begin."""
         self.programs, self.ends, self.optimizer = list(programs), ends, optimizer
         self.finite, self.native, size = finite, native_calls(), len(ends)
         bindings = [program.binding for program in programs]
@@ -158,13 +158,16 @@ class Table:
         self._append_sums()
         cells = [(update, memory) for update in step.updates for memory in self._updated(update)]
         self._append_meeting()
-        self.binding = Binding(self.placing)
+        arguments = graph.arguments[: len(step.starts[rank])]
+        shifts = {self.placing.memory(value): start for value, start in
+                  zip(arguments, step.starts[rank], strict=True)}  # fmt: skip
+        self.binding = Binding(self.placing, shifts)
         if not self.binding.whole or not self.placing.possible:
             raise GraphError("it is not one native call")
         self.copy = Copy(self.binding)
         self.copy.renew()
         self._begin_rows(graph.results[0], found, cells)
-        self.arguments = [self._column(value) for value in graph.arguments[: step.leaves]]
+        self.arguments = [self._column(value) for value in arguments]
 
     def _append_pack(self, line: Line) -> None:
         end: BucketEnd = line.call.__self__  # type: ignore[union-attr]
@@ -234,7 +237,7 @@ class Table:
         self._name(column, list(self.losses))
         self.loss = layout
         step, graph = self.step, found.recording.graph
-        told = graph.arguments[step.leaves :]
+        told = graph.arguments[len(step.starts[self.rank]) :]
         self.told = np.zeros((MOST, 1), told[0].dtype if told else np.float32)
         for value in told:
             self._name(self._column(value), list(self.told))
@@ -249,12 +252,12 @@ class Table:
         self.kept.append(arrays)
         self.rows[: len(arrays), column] = [id(array) for array in arrays]
 
-    def give(self, batches: Sequence[Sequence[Array]], denominators: Sequence[float]) -> None:
-        """Name the arrays of the steps, and what their means divide by, where that is told."""
-        self.batches, count = batches, len(batches)
-        for column, arrays in zip(self.arguments, zip(*batches, strict=True), strict=True):
+    def give(self, names: Sequence[Array], denominators: Array) -> None:
+        """Name the arrays of the steps by the addresses of array objects, which the caller keeps;
+        and what their means divide by, where that is told."""
+        for column, addresses in zip(self.arguments, names, strict=True):
             if column is not None:
-                self.rows[:count, column] = list(map(id, arrays))
+                self.rows[: len(addresses), column] = addresses
         self.told[: len(denominators), 0] = denominators
 
     def run(self, count: int) -> tuple[int, int]:

@@ -29,6 +29,14 @@ class Progress:
         """The mean loss over the rows seen so far."""
         return self.loss_times_rows / self.rows if self.rows else float("nan")
 
+    def count_all(self, rows: int, losses: list[float]) -> None:
+        """Steps are over, one after the other, each of so many rows."""
+        total = self.loss_times_rows
+        for loss in losses:
+            total += loss * rows
+        self.steps, self.rows = self.steps + len(losses), self.rows + rows * len(losses)
+        self.loss, self.loss_times_rows = losses[-1] if losses else self.loss, total
+
     def count(self, rows: int, loss: float, skipped: bool = False) -> None:
         """A step is over; one that was skipped does not count in the mean loss."""
         self.steps, self.skipped, self.loss = self.steps + 1, self.skipped + skipped, loss

@@ -9,6 +9,7 @@ import numpy as np
 
 from minidp.captured import Captured, Recordings
 from minidp.errors import GraphError
+from minidp.parallel.chunk import Kind
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.native_step import NativeStep
 from minidp.parallel.replica import World
@@ -63,21 +64,23 @@ class Replays:
         return plans if ready else []
 
     def native(
-        self, kind: Any, programs: list[Program], optimizer: Any, leaves: int, finite: bool,
-        deadline: float,
+        self, kind: Kind, split: Sequence[Share], programs: list[Program], optimizer: Any,
+        finite: bool, deadline: float,
     ) -> NativeStep | None:  # fmt: skip
         """The native form of steps of this kind, if they have one, made when it is needed first."""
         if any(program.bindable for program in programs):
             return None  # their first run is still to come
-        known, step = self._native.pop(kind, ([], None))
+        known, step = self._native.pop(kind.key, ([], None))
         same = len(known) == len(programs) and all(map(lambda a, b: a is b, known, programs))
         if not same or (step is not None and not step.fits(finite)):
             step = None
             try:
-                step = NativeStep(programs, self.ends, optimizer, leaves, finite, deadline)
+                starts = [[share.start * strides[0] for _, strides, _ in kind.layouts]
+                          for share in split]  # fmt: skip
+                step = NativeStep(programs, self.ends, optimizer, starts, finite, deadline)
             except GraphError as problem:
                 self.reason = str(problem)
-        self._native[kind] = programs, step  # the last used is the last
+        self._native[kind.key] = programs, step  # the last used is the last
         while len(self._native) > KINDS:
             del self._native[next(iter(self._native))]
         return step

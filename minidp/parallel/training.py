@@ -101,6 +101,7 @@ class Training(Program):
     def __call__(self, world: World, feed: Feed) -> None:
         world.inspections = self.inspections
         world.check = require_finite if self.gradients.finite else anything
+        self._natively(world, feed)
         for batch, split in self.steps(world, feed):
             if batch.rows == 0:
                 raise ReplicaError("a batch without rows cannot be trained on; drop it")
@@ -113,8 +114,12 @@ class Training(Program):
             meet(world.rank, world.step, "update")
             accepted = partial(self._accepted, world, batch.rows, kind)
             world.update(self.optimizer, [loss], accepted, self.on_step)
-            if self.native is not None and self.native.possible(world):
-                self.native.run(world, feed)
+            self._natively(world, feed)
+
+    def _natively(self, world: World, feed: Feed) -> None:
+        """Run the next batches without Python between them, as far as that can be."""
+        if self.native is not None and self.native.possible(world):
+            self.native.run(world, feed)
 
     def _accepted(
         self, world: World, rows: int, kind: Any, totals: list[float], skipped: str
