@@ -278,7 +278,7 @@ def test_a_meeting_that_nobody_comes_to_ends():
     train = scheduler(devices=2, capture=True)
     train.run(passes_of()[0])
     (_, step), = train.replays._native.values()
-    step.meeting.stop()
+    step.meeting.ask()
     before = train.progress.steps
     with pytest.raises(ReplicaError, match=r"waited more than 300\.0 s"):
         train.run(passes_of()[0])

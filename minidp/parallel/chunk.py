@@ -141,9 +141,11 @@ class Chunk:
 
     def run(self, rank: int) -> None:
         """Run the steps of one replica. Who stops stops all, in the same step."""
-        self.ended[rank] = self.step.tables[rank].run(self.count)
-        if self.ended[rank][1] >= 0:
-            self.step.meeting.stop()
+        try:
+            self.ended[rank] = self.step.tables[rank].run(self.count)
+        finally:
+            if self.ended[rank] != (self.count, -1):
+                self.step.meeting.stop()
 
     @property
     def done(self) -> int:

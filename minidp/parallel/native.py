@@ -75,6 +75,7 @@ class NativeRuns:
             return self._chunk
         chunk = self._between(world, feed)
         with exchange.condition:
+            exchange.check()  # who waits for a chunk gets it, or none does
             self._here.clear()
             self._turn, self._chunk = turn + 1, chunk
             exchange.condition.notify_all()
@@ -120,7 +121,7 @@ class NativeRuns:
         """Some replica has failed: end what runs."""
         chunk = self._chunk
         if chunk is not None:
-            chunk.step.meeting.stop()
+            chunk.step.meeting.ask()
 
     def _commit(self, chunk: Chunk, world: World, feed: Feed) -> None:
         """What has happened, once for all replicas."""

@@ -187,7 +187,7 @@ class Table:
     def _append_meeting(self) -> None:
         if len(self.step.ends) > 1:
             self.meetings.append(len(self.placing.notes))
-            append_note(self.placing, self.step.meeting.note())
+            append_note(self.placing, self.step.meeting.note(self.rank))
 
     def _append_sums(self) -> None:
         """Add this replica's slices of all gradients."""
