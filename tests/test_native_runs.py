@@ -144,18 +144,23 @@ def test_what_changes_between_passes_is_seen():
         train, found = scheduler(optimizer="adamw", devices=2, capture=capture), []
         data = passes_of(steps=24)[0]
         group = train.optimizer.param_groups[0]
+        saved = train.optimizer.state_dict()
         for change in (
-            lambda: None, lambda: group.update(lr=0.003), lambda: group.update(amsgrad=False),
+            lambda: None, lambda: train.optimizer.state.clear(), lambda: group.update(lr=0.003), lambda: group.update(amsgrad=False),
             lambda: train.model[0].requires_grad_(False), lambda: train.model.eval(),
-            lambda: train.model[0].requires_grad_(True), lambda: train.optimizer.state.clear(),
+            lambda: train.model[0].requires_grad_(True), lambda: None,
+            lambda: train.optimizer.load_state_dict(saved),
             lambda: train.model.load_state_dict({k: v * 0.5 for k, v in
                                                  train.model.state_dict().items()}),
         ):  # fmt: skip
             change()
             found.append(outcome(train, [data]))
+            native.append(train.progress.native)
         return found
 
+    native: list[int] = []
     assert run(True) == run(False)
+    assert native[0] > 10 and native[1] > 20 and min(native[6:9]) > 10
 
 
 def wrong_label(data, at):

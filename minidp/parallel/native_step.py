@@ -112,6 +112,7 @@ class NativeStep:
             return False
         for update, found in zip(self.updates, now, strict=True):
             update.taken = found.taken
+            update.state(slice(0))  # takes over what the caller has changed
         return True
 
     def draw(self, seed: int, first: int, count: int) -> None:
