@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
-
-import numpy as np
 
 from minidp import functional as F
 from minidp.functional.likelihood import class_weight
@@ -14,7 +11,6 @@ from minidp.nn.layer import Stateless
 from minidp.nn.linear import PairwiseDistance
 from minidp.parameter import Buffer
 from minidp.tensor import Tensor
-from minidp.types import category
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
@@ -42,10 +38,6 @@ class Loss(Stateless, of=reduced, takes="reduction", shows=""):
         """What the mean over ``target`` divides by; None where that is the number of values."""
         return None
 
-    def total_weights(self, targets: Sequence[Tensor]) -> list[float | None]:
-        """``total_weight`` of each of many targets."""
-        return [self.total_weight(target) for target in targets]
-
 
 class ClassLoss(Loss):
     """A loss whose mean divides by the class weights of the targets that are not ignored."""
@@ -55,13 +47,6 @@ class ClassLoss(Loss):
 
     def total_weight(self, target: Tensor) -> float | None:
         return class_weight(target, self.weight, self.ignore_index)
-
-    def total_weights(self, targets: Sequence[Tensor]) -> list[float | None]:
-        shapes = {(target.array.shape, target.array.dtype) for target in targets}
-        if self.weight is not None or len(shapes) != 1 or category(targets[0].dtype) == 2:
-            return super().total_weights(targets)
-        labels = np.concatenate([target.array for target in targets]).reshape(len(targets), -1)
-        return [*map(float, np.count_nonzero(labels != self.ignore_index, axis=1))]
 
 
 class KLDivLoss(Loss, of=F.kl_div):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minidp.mode import switched
-from minidp.nn.loss import Loss
+from minidp.nn.loss import ClassLoss, Loss
 from minidp.ops.collective import completed
 from minidp.parallel.evaluation import host
 from minidp.parallel.split import Share
@@ -41,9 +41,14 @@ def total_weights(loss: Any, targets: Sequence[Any]) -> list[float | None]:
     """``total_weight`` of many batches' targets."""
     if not is_known(loss):
         return [None] * len(targets)
-    given = [each if isinstance(each, Tensor) else Tensor(each) for each in targets]
-    totals: list[float | None] = loss.total_weights(given)
-    return totals
+    arrays = [each.array if isinstance(each, Tensor) else np.asarray(each) for each in targets]
+    kinds = {(array.shape, array.dtype) for array in arrays}
+    if len(kinds) > 1 or not isinstance(loss, ClassLoss) or loss.weight is not None:
+        return [total_weight(loss, each) for each in targets]
+    if total_weight(loss, targets[0]) is None:
+        return [None] * len(targets)
+    labels = np.concatenate(arrays).reshape(len(arrays), -1)  # all at once: a tenth of the time
+    return [*map(float, np.count_nonzero(labels != loss.ignore_index, axis=1))]
 
 
 def share_of(total: float | None, share: Share) -> float | None:
