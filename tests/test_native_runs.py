@@ -146,7 +146,8 @@ def test_what_changes_between_passes_is_seen():
         group = train.optimizer.param_groups[0]
         saved = train.optimizer.state_dict()
         for change in (
-            lambda: None, lambda: train.optimizer.state.clear(), lambda: group.update(lr=0.003), lambda: group.update(amsgrad=False),
+            lambda: None, lambda: train.optimizer.state.clear(),
+            lambda: group.update(lr=0.003), lambda: group.update(amsgrad=False),
             lambda: train.model[0].requires_grad_(False), lambda: train.model.eval(),
             lambda: train.model[0].requires_grad_(True), lambda: None,
             lambda: train.optimizer.load_state_dict(saved),

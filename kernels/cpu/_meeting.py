@@ -1,8 +1,8 @@
 """Where threads that run tables natively wait for each other, without the interpreter.
 
-Each thread has a counter of its own, in a cache line of its own, of the meetings that it came to; it
-waits until all others have come to as many. So a meeting costs one line to be handed from core to
-core in each direction. A waiting thread spins for a while, for a step of a small model takes
+Each thread has a counter of its own, in a cache line of its own, of the meetings that it came to;
+it waits until all others have come to as many. So a meeting costs one line to be handed from core
+to core in each direction. A waiting thread spins for a while, for a step of a small model takes
 microseconds; then it yields its core between looks, for there may be more threads than cores; then
 it looks at the clock.
 

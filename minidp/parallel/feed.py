@@ -12,7 +12,7 @@ from minidp.parallel.faults import meet
 
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
-PATIENCE = 1e-3
+PATIENCE = 4e-3
 """Seconds for which more batches are asked for while the first of them could be used."""
 
 

@@ -17,7 +17,7 @@ from minidp.mode import mode
 from minidp.parallel.chunk import Chunk, kind_at
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import Finite, Inspection, Used
-from minidp.parallel.native_step import MOST
+from minidp.parallel.native_table import MOST
 from minidp.parallel.progress import Progress
 from minidp.parallel.split import shares
 from minidp.program import native_calls
