@@ -246,6 +246,23 @@ def test_the_first_of_slow_batches_does_not_wait_for_others():
     assert (train.progress.native == 5 and steps == [0, *range(5)]) or steps == [*range(6)]
 
 
+def test_a_generator_is_asked_for_a_batch_when_it_is_needed():
+    def run(capture):
+        train = scheduler(devices=2, capture=capture)
+        x, y = (array.copy() for array in passes_of()[0][0])
+
+        def refilled():
+            for new, labels in passes_of()[0]:
+                x[...], y[...] = new, labels
+                yield x, y
+                train.optimizer.param_groups[0]["lr"] *= 0.95
+
+        return outcome(train, [refilled(), refilled()]), train.progress.native
+
+    (found, native), (expected, _) = run(True), run(False)
+    assert found == expected and native == 39
+
+
 def endless():
     while True:
         yield from passes_of()[0]

@@ -75,8 +75,8 @@ class Kind:
             arrays = [leaf.array for leaf in leaves]
             if set(map(type, arrays)) != {np.ndarray}:
                 return None
-            found = {a.shape for a in arrays}, {a.strides for a in arrays}, {a.dtype for a in arrays}
-            if found != tuple({part} for part in layout):
+            found = {(a.shape, a.strides, a.dtype) for a in arrays}
+            if found != {layout}:
                 return None
             columns.append(arrays)
         if any(any(map(is_, a, b)) for a, b in combinations(columns, 2)):

@@ -42,6 +42,9 @@ class Feed:
     def __init__(self, batches: Iterable[Any], size: int, step: int = 0) -> None:
         """``step`` is the number of the last step that was made."""
         self.batches, self.size, self.step = with_positions(batches), size, step
+        self.at_once = isinstance(batches, (list, tuple)) or hasattr(batches, "read")
+        """Whether batches can be asked for ahead. What else can be iterated over, such as a
+        generator, may look at what the step before has done, or use its memory again."""
         self.loaded = 0.0
         """Seconds that replicas have waited for the loader."""
         self.places = [0] * size
@@ -66,6 +69,7 @@ class Feed:
         soon after ``since`` (nanoseconds of ``perf_counter_ns``). For one replica, while the others
         wait for it at the same place."""
         began, first = perf_counter_ns(), self.places[rank]
+        most = most if self.at_once else 1
         due, last = since + int(PATIENCE * 1e9), first + most
         wanted = self._fetched == first or (self._fetched < last and began < due)
         if wanted and not self._ended and self._problem is None:

@@ -104,7 +104,7 @@ class NativeRuns:
                                    world.exchange.deadline)  # fmt: skip
         if step is None or not all(share.rows for share in split):
             return None
-        most = 16 if not step.seconds else min(MOST, max(1, int(SECONDS / step.seconds)))
+        most = 1 if not step.seconds else min(MOST, max(1, int(SECONDS / step.seconds)))
         most = min(plan.ahead(most) for plan in plans)  # a step that is recorded again is Python's
         if not most:
             return None

@@ -97,9 +97,8 @@ class Table:
             self.native.all_finite(array)
 
     def _append_meeting(self) -> None:
-        if len(self.step.ends) > 1:
-            self.meetings.append(len(self.placing.notes))
-            append_note(self.placing, self.step.meeting.note(self.rank))
+        self.meetings.append(len(self.placing.notes))
+        append_note(self.placing, self.step.meeting.note(self.rank))
 
     def _append_sums(self) -> None:
         """Add this replica's slices of all gradients."""
