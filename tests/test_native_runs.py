@@ -3,6 +3,7 @@ each step as a whole or not at all."""
 
 import threading
 import time
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_who_looks_at_each_step_is_called_between_them():
     assert seen == [*range(1, 41)] and train.progress.native == 0
     with train.record():
         train.run(passes_of()[0])
-    with inject("delay", replica=1, step=10**6, at="forward"):
+    with inject("delay", replica=1, step=train.progress.steps * 2 + 5, at="forward"):
         train.run(passes_of()[0])
     assert train.progress.native == 0
 
@@ -313,10 +314,8 @@ def test_a_meeting_that_nobody_comes_to_ends():
 def test_many_steps_leave_nothing_behind():
     train, data = scheduler(devices=2, capture=True), passes_of()[0]
     train.run(data * 5)
-    import tracemalloc
-
     tracemalloc.start()
-    train.run(data * 5)
+    train.run(data * 50)
     first = tracemalloc.get_traced_memory()[0]
     train.run(data * 50)
     grown = tracemalloc.get_traced_memory()[0] - first
