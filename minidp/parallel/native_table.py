@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST = 1000
 """Steps in one native call, at most."""
+BLOCK, BLOCKS = 2**14, 32
+"""Elements that are added and updated before others; a large bucket is cut into so many parts."""
 
 
 def _add(xp: Any, *arrays: Array) -> None:
@@ -48,8 +51,7 @@ class Table:
         self._append_meeting()
         self.agreed = len(self.placing.notes)
         """The entry from which on the sums of a step change."""
-        self._append_sums()
-        cells = [(update, memory) for update in step.updates for memory in self._updated(update)]
+        cells = self._append_updates()
         self._append_meeting()
         arguments = graph.arguments[: len(step.starts[rank])]
         shifts = {self.placing.memory(value): start for value, start in
@@ -100,30 +102,43 @@ class Table:
         self.meetings.append(len(self.placing.notes))
         append_note(self.placing, self.step.meeting.note(self.rank))
 
-    def _append_sums(self) -> None:
-        """Add this replica's slices of all gradients."""
-        size, own = len(self.step.ends), []
-        for place, end in enumerate(self.ends):
-            cuts = bounds(end.bucket.size, size)
-            part = slice(cuts[self.rank], cuts[self.rank + 1])
-            if part.start < part.stop:
-                slices = [gradients[place][part] for gradients in self.step.gradients]
-                own.append(self.step.totals[place][part])
-                append(self.placing, _add, [], [*slices, own[-1]])
-        if self.step.finite:
+    def _append_updates(self) -> list[tuple[Update, Any]]:
+        """Add this replica's slices of all gradients and update them; the memory of numbers. Block
+        by block, which stay in cache, unless all sums are to be inspected first."""
+        finite, cells = self.step.finite, []
+        if finite:
+            own = [self._append_sum(place, part) for place, part in self._blocks(1)]
             append(self.placing, self._require_finite, [], own)
             self._append_meeting()
+        for place, part in self._blocks(1 if finite else BLOCKS):
+            if not finite:
+                self._append_sum(place, part)
+            cells += [(update, memory) for update in self.step.updates if update.place == place
+                      for memory in self._append_update(update, part)]  # fmt: skip
+        return cells
 
-    def _updated(self, update: Update) -> list[Any]:
-        """Append the update of what is this replica's of a run of parameters."""
-        end = self.ends[update.place]
-        cuts = bounds(end.bucket.size, len(self.step.ends))
-        first, last = cuts[self.rank], cuts[self.rank + 1]
-        part = slice(max(update.start, first), min(update.stop, last))
+    def _blocks(self, most: int) -> Iterator[tuple[int, slice]]:
+        """This replica's slice of each bucket, in blocks: at most so many of a bucket."""
+        for place, end in enumerate(self.ends):
+            cuts = bounds(end.bucket.size, len(self.step.ends))
+            first, last = cuts[self.rank], cuts[self.rank + 1]
+            count = min(most, -(-(last - first) // BLOCK))
+            inside = bounds(last - first, count) if count else []
+            yield from ((place, slice(first + i, first + j)) for i, j in pairwise(inside))
+
+    def _append_sum(self, place: int, part: slice) -> Array:
+        slices = [gradients[place][part] for gradients in self.step.gradients]
+        total = self.step.totals[place][part]
+        append(self.placing, _add, [], [*slices, total])
+        return total
+
+    def _append_update(self, update: Update, block: slice) -> list[Any]:
+        """Append the update of what a block has of a run of parameters."""
+        part = slice(max(update.start, block.start), min(update.stop, block.stop))
         if part.start >= part.stop:
             return []
         gradient = self.step.totals[update.place]
-        arrays = [end.memory.data[part], gradient[part], *update.state(part)]
+        arrays = [self.ends[update.place].memory.data[part], gradient[part], *update.state(part)]
         return append(self.placing, update.run, [], arrays, [update.numbers[0]])
 
     # The rows: for each step, the addresses of array objects
