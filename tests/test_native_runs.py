@@ -15,6 +15,7 @@ import minidp as dp
 from minidp import nn, optim
 from minidp.data import DataLoader, TensorDataset
 from minidp.errors import ReplicaError
+from minidp.mode import mode
 from minidp.program import native_calls
 from minidp.testing import inject
 
@@ -322,6 +323,29 @@ def test_many_steps_leave_nothing_behind():
     tracemalloc.stop()
     assert grown < 100_000 and train.progress.native >= 1995
     assert not [t for t in threading.enumerate() if t.name.startswith("minidp replica")]
+
+
+def test_replicas_that_leave_out_other_buckets():
+    class Halves(nn.Module):
+        """Each replica uses one of two layers, the other one in longer batches."""
+
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(6, 5), nn.Linear(6, 5)])
+
+        def forward(self, x):
+            return self.layers[(mode.replica.rank + len(x)) % 2](x)
+
+    def run(capture):
+        dp.manual_seed(0)
+        model = Halves()
+        train = dp.Scheduler(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), 0.1),
+                             devices=4, bucket_kib=0.01, capture=capture)  # fmt: skip
+        long, short = passes_of(sizes=(12,))[0], passes_of(sizes=(8,))[0]
+        return outcome(train, [long, short, long[:20] + short[:20]]), train.progress.native
+
+    (found, native), (expected, _) = run(True), run(False)
+    assert found == expected and native > 36
 
 
 def test_parameters_that_are_not_reached_stay_as_they_are():

@@ -42,7 +42,7 @@ class Feed:
     def __init__(self, batches: Iterable[Any], size: int, step: int = 0) -> None:
         """``step`` is the number of the last step that was made."""
         self.batches, self.size, self.step = with_positions(batches), size, step
-        self.at_once = isinstance(batches, (list, tuple)) or hasattr(batches, "read")
+        self.at_once = isinstance(batches, (list, tuple)) or hasattr(batches, "commit")
         """Whether batches can be asked for ahead. What else can be iterated over, such as a
         generator, may look at what the step before has done, or use its memory again."""
         self.loaded = 0.0

@@ -58,6 +58,18 @@ def stripped(recording: Recording) -> Stripped:
     return result
 
 
+class Sums:
+    """The memory in which gradients are added, for steps of all kinds: each replica's buckets, and
+    the totals of the last step that all have given gradients for."""
+
+    def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
+        self.gradients = [
+            [np.zeros(end.bucket.size, end.bucket.dtype) for end in own] for own in ends
+        ]
+        first = self.gradients[0]
+        self.totals = first if len(ends) == 1 else [np.zeros_like(each) for each in first]
+
+
 class NativeStep:
     """The tables of all replicas for one kind of batch, and the memory that they share.
 
@@ -66,7 +78,7 @@ class NativeStep:
 
     def __init__(
         self, programs: Sequence[Program], ends: Sequence[Sequence[BucketEnd]], optimizer: Any,
-        starts: Sequence[Sequence[int]], finite: bool, deadline: float,
+        starts: Sequence[Sequence[int]], finite: bool, deadline: float, sums: Sums,
     ) -> None:  # fmt: skip
         self.seconds = 0.0
         """What a step took last; 0: none was made."""
@@ -80,12 +92,7 @@ class NativeStep:
         found = [stripped(binding.placing.recording) for binding in bindings if binding is not None]
         spins = {} if size <= cores() else {"spins": 50}
         self.meeting = self.native.Meeting(size, deadline, **spins)
-        self.gradients = [
-            [np.zeros(end.bucket.size, end.bucket.dtype) for end in own] for own in ends
-        ]
-        first = self.gradients[0]
-        self.totals = first if size == 1 else [np.zeros_like(each) for each in first]
-        """The sums of the last step that all have given gradients for."""
+        self.gradients, self.totals = sums.gradients, sums.totals
         packs = [pack for each in found for pack in each.packs]
         reached = {(pack.call.__self__.bucket.index, i)  # type: ignore[union-attr]
                    for pack in packs for i in pack.inputs[0]}  # fmt: skip

@@ -33,6 +33,10 @@ def _add(xp: Any, *arrays: Array) -> None:
     tree_sum(parts, total)
 
 
+def _clear(xp: Any, gradient: Array) -> None:
+    gradient[...] = 0
+
+
 class Table:
     """One replica's table: its rows have the addresses of the arrays of each step."""
 
@@ -48,6 +52,10 @@ class Table:
         """Memory of cotangents that are computed in a bucket, and where."""
         for pack in found.packs:
             self._append_pack(pack)
+        packed = [pack.call.__self__ for pack in found.packs]  # type: ignore[union-attr]
+        for end, gradient in zip(self.ends, step.gradients[rank], strict=True):
+            if end not in packed:
+                append(self.placing, _clear, [], [gradient])
         self._append_meeting()
         self.agreed = len(self.placing.notes)
         """The entry from which on the sums of a step change."""

@@ -11,7 +11,7 @@ from minidp.captured import Captured, Recordings
 from minidp.errors import GraphError
 from minidp.parallel.chunk import Kind
 from minidp.parallel.ends import BucketEnd
-from minidp.parallel.native_step import NativeStep
+from minidp.parallel.native_step import NativeStep, Sums
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share
 from minidp.program import Program
@@ -34,6 +34,7 @@ class Replays:
         self._all: dict[Any, bool] = {}  # whether all can replay
         self._can = [True] * size
         self._native: dict[Any, tuple[list[Program], NativeStep | None]] = {}
+        self._sums: Sums | None = None
         self.reason = ""
         """Why the last step that cannot run natively cannot."""
 
@@ -77,7 +78,9 @@ class Replays:
             try:
                 starts = [[share.start * strides[0] for _, strides, _ in kind.layouts]
                           for share in split]  # fmt: skip
-                step = NativeStep(programs, self.ends, optimizer, starts, finite, deadline)
+                self._sums = self._sums or Sums(self.ends)
+                step = NativeStep(programs, self.ends, optimizer, starts, finite, deadline,
+                                  self._sums)  # fmt: skip
             except GraphError as problem:
                 self.reason = str(problem)
         self._native[kind.key] = programs, step  # the last used is the last
