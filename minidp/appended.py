@@ -20,16 +20,21 @@ from minidp.types import Array
 
 def append(
     placing: Placing, function: Callable[..., Any], values: Sequence[Value] = (),
-    arrays: Sequence[Array] = (),
-) -> None:  # fmt: skip
-    """Append ``function(xp, *values, *arrays)``, which is given the arrays of values of the step,
-    and arrays that are the same in each run; it may change both. What it returns is let go.
+    arrays: Sequence[Array] = (), cells: Sequence[Array] = (),
+) -> list[Any]:  # fmt: skip
+    """Append ``function(xp, *values, *arrays, *cells)``, which is given the arrays of values of the
+    step, arrays that are the same in each run, and ones like ``cells`` that are named for each run;
+    it may change all. What it returns is let go. Gives the memory that each cell is.
 
     A GraphError where it does what cannot be noted.
     """
     known: dict[int, Any] = {}
     given = [_value(placing, value, known) for value in values]
     given += [_array(placing, array, known) for array in arrays]
+    changing = [_array(placing, cell, known, fixed=False) for cell in cells]
+    named = [known[id(placing.native.origin_of(cell))] for cell in changing]
+    placing.outside |= dict.fromkeys(named)
+    given += changing
     _, notes = placing.native.note(lambda *inputs: (function(*inputs), ())[1], given)
     name = getattr(function, "__qualname__", repr(function))
     if notes.problem is not None:
@@ -38,6 +43,7 @@ def append(
         note.slots = [(word, _memory(placing, origin, known, notes.fixed), offset)
                       for word, origin, offset in note.slots]  # fmt: skip
     placing.append(Noted(Line(None, list(values), {}, [], call=function, text=name), notes))
+    return named
 
 
 def append_note(placing: Placing, note: Any) -> None:
@@ -55,12 +61,14 @@ def _value(placing: Placing, value: Value, known: dict[int, Any]) -> Array:
     return type(origin)(layout.shape, layout.dtype, origin, layout.offset, layout.strides)
 
 
-def _array(placing: Placing, array: Array, known: dict[int, Any]) -> Array:
+def _array(
+    placing: Placing, array: Array, known: dict[int, Any], fixed: bool = True
+) -> Array:  # fmt: skip
     """A copy of an array, in memory that stands for the array's."""
     native = placing.native
     held = np.zeros(max(1, native.extent(array)), np.uint8)
     origin, offset = native.origin(held), native.start(array) - native.low(array)
-    known[id(origin)] = native.Memory(array, True)
+    known[id(origin)] = native.Memory(array, fixed)
     copy = type(origin)(array.shape, array.dtype, origin, offset, array.strides)
     np.copyto(native.plain(copy), array)
     return copy

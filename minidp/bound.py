@@ -7,7 +7,7 @@ takes other memory where somebody still does. All else lies in one piece, planne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from sys import getrefcount
 from typing import Any
@@ -22,6 +22,7 @@ from minidp.placing import Output, Placing, Stretch
 from minidp.tensor import wrap
 from minidp.types import Array
 
+NO_SHIFTS: Mapping[Any, int] = {}
 KEPT = 3
 """How many pieces of memory are kept for an output, one of which is used at a time."""
 
@@ -29,7 +30,9 @@ KEPT = 3
 class Binding:
     """What all bound copies of a step share; ``take`` gives a copy that nobody runs."""
 
-    def __init__(self, placing: Placing) -> None:
+    def __init__(self, placing: Placing, shifts: Mapping[Any, int] = NO_SHIFTS) -> None:
+        """``shifts``: at which byte of the arrays that a run is given some memory begins."""
+        self._shifts = shifts
         self.placing, self.native = placing.settled(), placing.native
         self.stretches = placing.stretches()
         spans = [(*span, memory.size) for memory, span in placing.spans.items()]
@@ -43,7 +46,7 @@ class Binding:
         """The number of some memory, and how far behind its first element it begins."""
         outside = self.placing.numbers
         if memory in outside:
-            return outside[memory], memory.behind
+            return outside[memory], memory.behind + self._shifts.get(memory, 0)
         if memory in self._inside:
             return len(outside) + self._inside[memory], 0
         known = len(outside) + len(self._inside) + len(self._fixed)

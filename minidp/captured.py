@@ -85,6 +85,13 @@ class Recordings:
                 return known
         return None
 
+    def ahead(self, most: int) -> int:
+        """How many of the next calls, of ``most``, are to be replays, as things are now."""
+        program = self.program
+        if program is None or not (program.rests or program.valid()):
+            return 0
+        return max(0, min(most, self.next_check - 1 - self.calls))
+
     def rest(self) -> None:
         """What is replayed will not be for a while."""
         if self.program is not None:

@@ -35,8 +35,9 @@ class Placing:
     ``spans`` has the first and the last note of all other that is not always the same.
     """
 
-    def __init__(self, recording: Recording, native: Any) -> None:
-        self.recording, self.native = recording, native
+    def __init__(self, recording: Recording, native: Any, drawn: bool = False) -> None:
+        """``drawn``: all random keys are known when the step begins, also if it fails."""
+        self.recording, self.native, self.drawn = recording, native, drawn
         self.python = {each.line for each in recording.lines if each.notes is None}
         self.outside = dict[Any, None]()
         self.possible = True
@@ -74,7 +75,8 @@ class Placing:
         makers = computed_by(self.recording)
         self.outside |= dict.fromkeys(self.recording.cells)
         for value in self.recording.layouts:
-            python = value.kind != COMPUTED or makers[value].line in self.python
+            maker = makers.get(value)  # None: whoever binds the step has left that line out
+            python = value.kind != COMPUTED or maker is None or maker.line in self.python
             if python and self.memory(value).fixed is None:
                 self.outside[self.memory(value)] = None
         pending = list(self.seen())
@@ -106,7 +108,7 @@ class Placing:
                 (stretch.gradients if stretch is not None else self.pieces).append(each.line)
             elif each.notes.taken:
                 drawn = max([key.number + 1 for key in keys_of(each.line)], default=0)
-                if stretch is None or (guarded and drawn > keys):
+                if stretch is None or (guarded and drawn > keys and not self.drawn):
                     stretch, guarded = Stretch(first=len(self.notes)), False
                     self.pieces.append(stretch)
                 keys = max(keys, drawn)

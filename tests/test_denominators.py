@@ -6,6 +6,7 @@ from training import CLASSES, FEATURES, flat, mlp, scheduler
 
 import minidp as dp
 from minidp import Tensor, nn
+from minidp.parallel.denominator import total_weight, total_weights
 from minidp.parallel.exchange import Exchange
 
 X, Y = dp.randn(11, FEATURES, dtype=dp.float64), dp.randint(0, CLASSES, (11,))
@@ -78,3 +79,16 @@ def test_a_function_of_a_mean_is_exact_too():
         train = scheduler(mlp(), root, **split)
         results.append([float(train(X, Y)) for _ in range(3)] + flat(train.model).tolist())
     np.testing.assert_allclose(results[1], results[0], atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(7,), (7, 3, 3)])
+@pytest.mark.parametrize("loss", [
+    nn.CrossEntropyLoss(ignore_index=2), nn.MSELoss(), nn.NLLLoss(),
+    nn.CrossEntropyLoss(dp.tensor([1.0, 2, 3, 4])), nn.CrossEntropyLoss(reduction="sum"), print,
+], ids=str)  # fmt: skip
+def test_totals_of_many_batches_are_those_of_each(loss, shape):
+    rng = np.random.default_rng(0)
+    for targets in ([dp.tensor(rng.integers(0, 4, shape)) for _ in range(5)],
+                    [rng.integers(0, 4, (n, *shape[1:])) for n in (3, 7)],
+                    [rng.random((7, 4)) for _ in range(2)]):  # fmt: skip
+        assert total_weights(loss, targets) == [total_weight(loss, each) for each in targets]

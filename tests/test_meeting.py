@@ -75,7 +75,7 @@ def test_replicas_meet_add_and_update_without_python(spins):
         _, first = native.note(compute, [traced[rank]])
         _, last = native.note(reduce, [*traced, shared])
         assert first.problem is None and last.problem is None
-        notes = [*first.taken, meeting.note(), *last.taken, meeting.note()]
+        notes = [*first.taken, meeting.note(rank), *last.taken, meeting.note(rank)]
         tables.append(table(notes))
     weights[:] = 0
     assert run_all(tables, 200) == [-1] * size
@@ -84,15 +84,30 @@ def test_replicas_meet_add_and_update_without_python(spins):
 
 def test_a_meeting_ends_when_it_is_stopped_or_somebody_is_missing():
     meeting = native.Meeting(2, seconds=0.2, spins=10)
-    alone = table([meeting.note()])
+    alone = table([meeting.note(0)])
     began = time.monotonic()
     assert alone.run() == 0 and meeting.stopped and 0.1 < time.monotonic() - began < 20
-    assert table([meeting.note()]).run() == 0  # nobody waits there any more
+    assert table([meeting.note(1)]).run() == 0  # nobody waits there any more
     other = native.Meeting(2)
     thread = threading.Thread(target=lambda: (time.sleep(0.1), other.stop()))
     thread.start()
-    assert table([other.note()]).run() == 0
+    assert table([other.note(0)]).run() == 0
     thread.join()
+
+
+def test_a_meeting_that_is_asked_to_end_takes_place_for_all_or_none():
+    for _ in range(30):
+        meeting, seen = native.Meeting(2, seconds=20, spins=10), [0, 0]
+        counts, tables = np.zeros(2, np.int64), []
+        for rank, count in enumerate(map(native.origin, (counts[:1], counts[1:]))):
+            _, notes = native.note(lambda xp, c: xp.add(c, 1, out=c), [count])
+            tables.append(table([meeting.note(rank), *notes.taken]))
+        counts[:] = 0
+        timer = threading.Timer(0.002, meeting.ask)
+        timer.start()
+        seen = run_all(tables, 10**6)
+        timer.join()
+        assert seen == [0, 0] and counts[0] == counts[1] and meeting.stopped
 
 
 def replica(model, rank, size, buckets, meeting, lr):
@@ -125,11 +140,11 @@ def replica(model, rank, size, buckets, meeting, lr):
                 p += total[starts[place] : starts[place + 1]].reshape(p.shape)
 
     append(placing, pack, [line.inputs[0] for line in leaves], [buckets[rank]])
-    append_note(placing, meeting.note())
+    append_note(placing, meeting.note(rank))
     append(placing, add, [], buckets)
-    append_note(placing, meeting.note())
+    append_note(placing, meeting.note(rank))
     append(placing, update, [], [buckets[0], *(p.array for p in model.parameters())])
-    append_note(placing, meeting.note())
+    append_note(placing, meeting.note(rank))
     binding = Binding(placing)
     assert binding.whole
     return binding
@@ -185,5 +200,5 @@ def test_what_is_appended_must_be_noted():
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores")
 def test_a_table_does_not_hold_the_interpreter():
     meeting = native.Meeting(2, seconds=20)
-    tables = [table([meeting.note()]) for _ in range(2)]
+    tables = [table([meeting.note(rank)]) for rank in range(2)]
     assert run_all(tables, 1000) == [-1, -1]  # one alone would wait for ever

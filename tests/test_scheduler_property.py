@@ -115,6 +115,12 @@ class Runs(RuleBasedStateMachine):
         data = data * steps if same else data
         self.compare(self.both(lambda run: run.run(data, accumulate=accumulate)[0]))
 
+    @rule(rows=st.integers(4, 7), bad=st.sampled_from([None, 9, 20]))
+    def train_long(self, rows, bad):
+        data = [self.batch(rows, i == bad) for i in range(24)]
+        self.compare(self.both(lambda run: run.run(data)[0]))
+        self.compare(self.both(lambda run: run.progress.skipped))
+
     @rule(rows=st.integers(2, 14))
     def freeze_between_steps(self, rows):
         data = [self.batch(rows) for _ in range(3)]

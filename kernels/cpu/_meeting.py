@@ -1,9 +1,13 @@
 """Where threads that run tables natively wait for each other, without the interpreter.
 
-Counters in memory that all share: who comes last lets the others go. A waiting thread spins for a
-while, for a step of a small model takes microseconds; then it yields its core between looks, for
-there may be more threads than cores; then it looks at the clock. Sense-reversing barrier: Mellor-
-Crummey and Scott 1991.
+Each thread has a counter of its own, in a cache line of its own, of the meetings that it came to;
+it waits until all others have come to as many. So a meeting costs one line to be handed from core
+to core in each direction. A waiting thread spins for a while, for a step of a small model takes
+microseconds; then it yields its core between looks, for there may be more threads than cores; then
+it looks at the clock.
+
+A meeting takes place for all or for none: whoever ends it, ends it instead of coming, so that
+nobody can have met. Barrier by flags: Mellor-Crummey and Scott 1991.
 """
 
 import ctypes
@@ -16,9 +20,7 @@ from ._address import start
 from ._native import I32, I64, Code, once
 from ._notes import Note
 
-ARRIVED, ROUND, STOPPED = 0, 8, 16
-"""Places of the counters, a cache line each: who is there, how many meetings were held, and
-whether there will be no more."""
+LINE = 8  # words of a cache line
 SPINS = 4000
 """Looks before a thread yields: about as long as a step takes that is worth it."""
 CHECKED = 1024
@@ -30,25 +32,36 @@ class Meeting:
 
     def __init__(self, size, seconds=300.0, spins=SPINS):
         self.size, self.seconds, self.spins = size, seconds, spins
-        self._memory = np.zeros(32, np.int64)
+        self._memory = np.zeros(LINE * (size + 2), np.int64)
         at = -start(self._memory) % 64 // 8
-        self.counters = self._memory[at : at + 24]
+        lines = self._memory[at : at + LINE * (size + 1)]
+        self.end, self.came = lines[:2], lines[LINE:]
+        """Whether there will be no more meetings, and whether that was asked for; how often each
+        thread came, the first word of a line for each."""
 
     @property
     def stopped(self):
         """Whether it was stopped, or somebody waited too long: tables end at it from then on."""
-        return bool(self.counters[STOPPED])
+        return bool(self.end[0])
 
     def stop(self):
-        """Let all who wait go, and nobody wait any more."""
-        self.counters[STOPPED] = 1
+        """Let all who wait go, and nobody wait any more: for a thread that does not come."""
+        self.end[0] = 1
 
-    def note(self):
-        """The entry of a table at which its thread meets the others."""
-        base, library = start(self.counters), ctypes.CDLL(None)
+    def ask(self):
+        """Let the next thread that comes stop the meeting instead: for who is not among them."""
+        self.end[1] = 1
+
+    def reset(self):
+        """Begin anew, when nobody is there."""
+        self.end[:], self.came[:] = 0, 0
+
+    def note(self, place):
+        """The entry of a table at which the thread number ``place`` meets the others."""
+        library = ctypes.CDLL(None)
         calls = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value
                  for name in ("sched_yield", "clock_gettime")]  # fmt: skip
-        words = [base + 8 * ARRIVED, base + 8 * ROUND, base + 8 * STOPPED, self.size, self.spins,
+        words = [start(self.end), start(self.came), place, self.size, self.spins,
                  *calls, time.CLOCK_MONOTONIC, int(self.seconds * 1e9)]  # fmt: skip
         note = Note(_meet()[0], words, [], "meet")
         note.keeps = self
@@ -57,8 +70,8 @@ class Meeting:
 
 @once
 def _meet():
-    """Frame: the addresses of the counters, how many meet, spins; the addresses of sched_yield and
-    of clock_gettime, which clock, and how many nanoseconds to wait."""
+    """Frame: the addresses of `end` and `came`, which thread, how many meet, spins; the addresses
+    of sched_yield and clock_gettime, which clock, and how many nanoseconds to wait."""
     return Meet("meet").built().address()
 
 
@@ -67,46 +80,48 @@ class Meet(Code):
 
     def built(self):
         builder, frame = self.builder, self.function.args[0]
-        self.arrived, self.turn, self.stopped = (
-            self.words(self.load(frame, place)) for place in range(3)
-        )
-        self.size, self.spins, self.yields, self.clock, self.which, self.limit = (
-            self.load(frame, place) for place in range(3, 9)
+        self.end, came = (self.words(self.load(frame, place)) for place in range(2))
+        place, size, self.spins, self.yields, self.clock, self.which, self.limit = (
+            self.load(frame, place) for place in range(2, 9)
         )
         self.began, self.time = builder.alloca(I64), builder.alloca(I64, size=I64(2))
         builder.store(I64(0), self.began)
-        self._leave_if("!=", self._seen(self.stopped), I64(0), 1)
-        before = self._seen(self.turn)
-        self._arrive()
-        self._wait(before)
+        asked = builder.icmp_signed("!=", self._seen(self.end, 1), I64(0))
+        with builder.if_then(asked, likely=False):
+            self._set(self.end, 0, I64(1))
+        self._leave_if_ended()
+        own = builder.mul(place, I64(LINE))
+        self.turn = self.add(self._seen(came, own), 1)
+        self._set(came, own, self.turn)
+        with self.each(size) as other:
+            self._wait(came, builder.mul(other, I64(LINE)))
+        builder.ret(I32(0))
         return self
 
-    def _seen(self, counter):
-        return self.builder.load_atomic(counter, "seq_cst", 8)
+    def _seen(self, words, place):
+        return self.builder.load_atomic(self.at(words, place), "acquire", 8)
 
-    def _leave_if(self, sign, a, b, status):
-        with self.builder.if_then(self.builder.icmp_signed(sign, a, b)):
-            self.builder.ret(I32(status))
+    def _set(self, words, place, value):
+        self.builder.store_atomic(value, self.at(words, place), "release", 8)
 
-    def _arrive(self):
-        """The last one lets the others go, and leaves."""
-        builder = self.builder
-        count = builder.atomic_rmw("add", self.arrived, I64(1), "seq_cst")
-        with builder.if_then(builder.icmp_signed("==", self.add(count, 1), self.size)):
-            builder.store_atomic(I64(0), self.arrived, "seq_cst", 8)
-            builder.atomic_rmw("add", self.turn, I64(1), "seq_cst")
-            builder.ret(I32(0))
+    def _leave_if_ended(self):
+        ended = self.builder.icmp_signed("!=", self._seen(self.end, 0), I64(0))
+        with self.builder.if_then(ended, likely=False):
+            self.builder.ret(I32(1))
 
-    def _wait(self, before):
-        """Look, over and over, whether the turn has changed since."""
+    def _wait(self, came, other):
+        """Look, over and over, whether the other one has come; what is there counts, also when the
+        meeting has ended."""
         builder, first = self.builder, self.builder.block
-        look = builder.append_basic_block("look")
+        look, wait, there = (builder.append_basic_block(n) for n in ("look", "wait", "there"))
         builder.branch(look)
         builder.position_at_end(look)
         looks = builder.phi(I64)
         looks.add_incoming(I64(0), first)
-        self._leave_if("!=", self._seen(self.turn), before, 0)
-        self._leave_if("!=", self._seen(self.stopped), I64(0), 1)
+        here = builder.icmp_signed(">=", self._seen(came, other), self.turn)
+        builder.cbranch(here, there, wait)
+        builder.position_at_end(wait)
+        self._leave_if_ended()
         with builder.if_then(builder.icmp_signed(">", looks, self.spins), likely=False):
             rest = builder.inttoptr(self.yields, ir.FunctionType(I32, []).as_pointer())
             builder.call(rest, [])
@@ -115,6 +130,7 @@ class Meet(Code):
                 self._give_up()
         looks.add_incoming(self.add(looks, 1), builder.block)
         builder.branch(look)
+        builder.position_at_end(there)
 
     def _give_up(self):
         """Stop the meeting if its time is over."""
@@ -123,13 +139,13 @@ class Meet(Code):
         clock = builder.inttoptr(self.clock, kind)
         builder.call(clock, [builder.trunc(self.which, I32), self.time])
         seconds = builder.mul(self.load(self.time, 0), I64(10**9))
-        now, first = builder.add(seconds, self.load(self.time, 1)), builder.load(self.began)
+        now, first = self.add(seconds, self.load(self.time, 1)), builder.load(self.began)
         is_first = builder.icmp_signed("==", first, I64(0))
         builder.store(builder.select(is_first, now, first), self.began)
         waited = builder.sub(now, builder.load(self.began))
         over = builder.icmp_signed(">", waited, self.limit)
         with builder.if_then(over, likely=False):
-            builder.store_atomic(I64(1), self.stopped, "seq_cst", 8)
+            self._set(self.end, 0, I64(1))
             builder.ret(I32(1))
 
 

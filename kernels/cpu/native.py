@@ -11,6 +11,7 @@ import numpy as np
 
 from ._address import extent, low, origin_of, start
 from ._arena import placed
+from ._finite import all_finite
 from ._inner import fields_known
 from ._meeting import Meeting
 from ._names import names
@@ -19,10 +20,11 @@ from ._notes import Memory, Notes, noting
 from ._table import Bound, Plan, aligned, array_at
 from ._traced import Traced, made, origin, plain
 from ._verify import verified
+from .optim import NUMBERS
 
-__all__ = ["Array", "Bound", "Meeting", "Memory", "Plan", "aligned", "array_at", "as_traced",
-           "drive", "extent", "low", "native", "note", "origin", "origin_of", "placed", "plain",
-           "start", "usable", "verified"]  # fmt: skip
+__all__ = ["Array", "Bound", "Meeting", "Memory", "Plan", "aligned", "all_finite", "array_at",
+           "as_traced", "drive", "extent", "low", "native", "note", "numbers_of", "origin",
+           "origin_of", "placed", "plain", "start", "usable", "verified"]  # fmt: skip
 Array = np.ndarray
 
 
@@ -34,6 +36,12 @@ def native():
 def usable():
     """Whether tables can be made here: with Numba's compiler, on arrays as we know them."""
     return not numba.config.DISABLE_JIT and fields_known()
+
+
+def numbers_of(rule):
+    """What gives the numbers of an update from its constants, in the order of the kernel's array;
+    None for a rule whose kernel takes none."""
+    return NUMBERS.get(rule)
 
 
 def note(function, inputs):

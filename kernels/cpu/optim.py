@@ -1,14 +1,16 @@
 """Optimiser updates in place: one pass over flat memory, each element by itself.
 
 No sum crosses elements and no multiplication is fused with an addition, so bytes do not depend on
-how the memory is sliced.
+how the memory is sliced. The numbers of a rule, such as the learning rate, come to compiled
+functions in a small array of the parameters' dtype: in a captured step they change, the calls do
+not.
+`NUMBERS` says which they are; who has them in memory already gives the kernel `numbers`.
 """
 
 import numpy as np
 
 from ._jit import compiled
 from ._layout import dense_order, flat, served
-from ._memory import empty
 
 
 def _flats(p, g, *state):
@@ -23,7 +25,7 @@ def _flats(p, g, *state):
     return [flat(p, order), flat(g, order), *(v if v is None else flat(v, order) for v in state)]
 
 
-def sgd(p, g, m, *, lr, momentum, dampening, weight_decay, nesterov, maximize, first):
+def sgd(p, g, m=None, *, momentum, numbers=None, **rest):
     """Stochastic gradient descent in place, as in PyTorch.
 
     d = g + weight_decay p; m = momentum m + (1 - dampening) d, or d on the first step; p -= lr m,
@@ -33,34 +35,36 @@ def sgd(p, g, m, *, lr, momentum, dampening, weight_decay, nesterov, maximize, f
     flats = _flats(p, g, m if momentum else None)
     if flats is None:
         return NotImplemented
-    real = p.dtype.type
-    lr, decay, sign = real(lr), real(weight_decay), real(-1 if maximize else 1)
-    if not momentum:
-        _sgd(*flats[:2], lr, decay, sign)
+    numbers = _array(p, numbers, _of_sgd, {"momentum": momentum, **rest})
+    if momentum:
+        _momentum(*flats, numbers)
     else:
-        part = real(1 - dampening)
-        _momentum(*flats, lr, real(momentum), part, decay, sign, bool(nesterov), bool(first))
+        _sgd(*flats[:2], numbers)
     return None
 
 
+def _of_sgd(*, lr, momentum, dampening, weight_decay, nesterov, maximize, first):
+    return lr, momentum, 1 - dampening, weight_decay, -1 if maximize else 1, nesterov, first
+
+
 @compiled
-def _sgd(p, g, lr, decay, sign):
+def _sgd(p, g, numbers):
+    lr, decay, sign = numbers[0], numbers[3], numbers[4]
     for i in range(p.shape[0]):
         p[i] -= lr * (sign * g[i] + (decay * p[i] if decay else decay))
 
 
 @compiled
-def _momentum(p, g, m, lr, momentum, part, decay, sign, nesterov, first):
+def _momentum(p, g, m, numbers):
+    lr, momentum, part, decay, sign = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    nesterov, first = numbers[5] != 0, numbers[6] != 0
     for i in range(p.shape[0]):
         d = sign * g[i] + (decay * p[i] if decay else decay)
         m[i] = d if first else momentum * m[i] + part * d
         p[i] -= lr * (d + momentum * m[i] if nesterov else m[i])
 
 
-def adam(
-    p, g, m, v, vmax, *, rate, nudge, root, beta1, beta2, eps, weight_decay, shrink, maximize,
-    amsgrad,
-):  # fmt: skip
+def adam(p, g, m, v, vmax=None, *, amsgrad, numbers=None, **rest):
     """Adam (Kingma, Ba 2015) in place, and its relatives.
 
     m += (1 - beta1)(d - m); v = beta2 v + (1 - beta2) d d; vmax = max(vmax, v) if `amsgrad`;
@@ -70,18 +74,25 @@ def adam(
     flats = _flats(p, g, m, v, vmax if amsgrad else None)
     if flats is None:
         return NotImplemented
-    sign = -1 if maximize else 1
-    numbers = (1 - beta1, beta2, 1 - beta2, sign, weight_decay, shrink, rate, nudge, root, eps)
-    numbers = [p.dtype.type(x) for x in numbers]
+    numbers = _array(p, numbers, _of_adam, {"amsgrad": amsgrad, **rest})
     if amsgrad:
-        _amsgrad(*flats, *numbers)
+        _amsgrad(*flats, numbers)
     else:
-        _adam(*flats[:4], *numbers)
+        _adam(*flats[:4], numbers)
     return None
 
 
+def _of_adam(
+    *, rate, nudge, root, beta1, beta2, eps, weight_decay, shrink, maximize, amsgrad
+):  # fmt: skip
+    sign = -1 if maximize else 1
+    return 1 - beta1, beta2, 1 - beta2, sign, weight_decay, shrink, rate, nudge, root, eps
+
+
 @compiled
-def _adam(p, g, m, v, rest1, beta2, rest2, sign, decay, shrink, rate, nudge, root, eps):
+def _adam(p, g, m, v, numbers):
+    rest1, beta2, rest2, sign, decay = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    shrink, rate, nudge, root, eps = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
     for i in range(p.shape[0]):
         value = p[i] * shrink
         d = sign * g[i] + (decay * value if decay else decay)
@@ -92,7 +103,9 @@ def _adam(p, g, m, v, rest1, beta2, rest2, sign, decay, shrink, rate, nudge, roo
 
 
 @compiled
-def _amsgrad(p, g, m, v, vmax, rest1, beta2, rest2, sign, decay, shrink, rate, nudge, root, eps):
+def _amsgrad(p, g, m, v, vmax, numbers):
+    rest1, beta2, rest2, sign, decay = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    shrink, rate, nudge, root, eps = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
     for i in range(p.shape[0]):
         value = p[i] * shrink
         d = sign * g[i] + (decay * value if decay else decay)
@@ -103,9 +116,7 @@ def _amsgrad(p, g, m, v, vmax, rest1, beta2, rest2, sign, decay, shrink, rate, n
         p[i] = value - move / (np.sqrt(vmax[i]) / root + eps)
 
 
-def rmsprop(
-    p, g, v, c, m, *, lr, alpha, rest, eps, weight_decay, momentum, centered, maximize
-):  # fmt: skip
+def rmsprop(p, g, v, c=None, m=None, *, centered, momentum, numbers=None, **rest):
     """RMSprop (Tieleman, Hinton 2012) in place; Adagrad with alpha = rest = 1.
 
     d = g + weight_decay p; v = alpha v + rest d d; c += rest (d - c); r = d / (sqrt(v) + eps), or
@@ -115,18 +126,23 @@ def rmsprop(
     flats = _flats(p, g, v, c if centered else None, m if momentum else None)
     if flats is None:
         return NotImplemented
-    numbers = (lr, alpha, rest, eps, weight_decay, -1 if maximize else 1, momentum)
-    numbers = [p.dtype.type(x) for x in numbers]
+    given = {"centered": centered, "momentum": momentum, **rest}
     if not momentum and not centered:
-        _rmsprop_plain(*flats[:3], *numbers[:-1])
-    else:
-        flats = [empty((0,), p.dtype) if x is None else x for x in flats]
-        _rmsprop(*flats, *numbers, bool(centered))
+        _rmsprop_plain(*flats[:3], _array(p, numbers, _of_rmsprop, given))
+        return None
+    flats = [flats[0] if x is None else x for x in flats]  # never read
+    _rmsprop(*flats, _array(p, numbers, _of_rmsprop, given))
     return None
 
 
+def _of_rmsprop(*, lr, alpha, rest, eps, weight_decay, momentum, centered, maximize):
+    return lr, alpha, rest, eps, weight_decay, momentum, -1 if maximize else 1, centered
+
+
 @compiled
-def _rmsprop_plain(p, g, v, lr, alpha, rest, eps, decay, sign):
+def _rmsprop_plain(p, g, v, numbers):
+    lr, alpha, rest, eps, decay = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    sign = numbers[6]
     for i in range(p.shape[0]):
         d = sign * g[i] + (decay * p[i] if decay else decay)
         v[i] = alpha * v[i] + rest * d * d
@@ -134,7 +150,9 @@ def _rmsprop_plain(p, g, v, lr, alpha, rest, eps, decay, sign):
 
 
 @compiled
-def _rmsprop(p, g, v, c, m, lr, alpha, rest, eps, decay, sign, momentum, centered):
+def _rmsprop(p, g, v, c, m, numbers):
+    lr, alpha, rest, eps, decay = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    momentum, sign, centered = numbers[5], numbers[6], numbers[7] != 0
     for i in range(p.shape[0]):
         d = sign * g[i] + (decay * p[i] if decay else decay)
         v[i] = alpha * v[i] + rest * d * d
@@ -149,7 +167,7 @@ def _rmsprop(p, g, v, c, m, lr, alpha, rest, eps, decay, sign, momentum, centere
         p[i] -= lr * d
 
 
-def adadelta(p, g, v, u, *, lr, rho, eps, weight_decay, maximize):
+def adadelta(p, g, v, u, *, numbers=None, **rest):
     """Adadelta (Zeiler 2012) in place.
 
     d = g + weight_decay p; v = rho v + (1 - rho) d d; r = sqrt(u + eps) / sqrt(v + eps) d;
@@ -158,13 +176,18 @@ def adadelta(p, g, v, u, *, lr, rho, eps, weight_decay, maximize):
     flats = _flats(p, g, v, u)
     if flats is None:
         return NotImplemented
-    numbers = (lr, rho, 1 - rho, eps, weight_decay, -1 if maximize else 1)
-    _adadelta(*flats, *[p.dtype.type(x) for x in numbers])
+    _adadelta(*flats, _array(p, numbers, _of_adadelta, rest))
     return None
 
 
+def _of_adadelta(*, lr, rho, eps, weight_decay, maximize):
+    return lr, rho, 1 - rho, eps, weight_decay, -1 if maximize else 1
+
+
 @compiled
-def _adadelta(p, g, v, u, lr, rho, rest, eps, decay, sign):
+def _adadelta(p, g, v, u, numbers):
+    lr, rho, rest, eps = numbers[0], numbers[1], numbers[2], numbers[3]
+    decay, sign = numbers[4], numbers[5]
     for i in range(p.shape[0]):
         d = sign * g[i] + (decay * p[i] if decay else decay)
         v[i] = rho * v[i] + rest * d * d
@@ -173,7 +196,7 @@ def _adadelta(p, g, v, u, lr, rho, rest, eps, decay, sign):
         p[i] -= lr * r
 
 
-def adamax(p, g, m, u, *, rate, beta1, beta2, eps, weight_decay, maximize):
+def adamax(p, g, m, u, *, numbers=None, **rest):
     """Adamax (Kingma, Ba 2015) in place.
 
     d = g + weight_decay p; m += (1 - beta1)(d - m); u = max(beta2 u, |d| + eps); p -= rate m / u.
@@ -181,16 +204,30 @@ def adamax(p, g, m, u, *, rate, beta1, beta2, eps, weight_decay, maximize):
     flats = _flats(p, g, m, u)
     if flats is None:
         return NotImplemented
-    numbers = (rate, 1 - beta1, beta2, eps, weight_decay, -1 if maximize else 1)
-    _adamax(*flats, *[p.dtype.type(x) for x in numbers])
+    _adamax(*flats, _array(p, numbers, _of_adamax, rest))
     return None
 
 
+def _of_adamax(*, rate, beta1, beta2, eps, weight_decay, maximize):
+    return rate, 1 - beta1, beta2, eps, weight_decay, -1 if maximize else 1
+
+
 @compiled
-def _adamax(p, g, m, u, rate, rest, beta2, eps, decay, sign):
+def _adamax(p, g, m, u, numbers):
+    rate, rest, beta2, eps = numbers[0], numbers[1], numbers[2], numbers[3]
+    decay, sign = numbers[4], numbers[5]
     for i in range(p.shape[0]):
         d = sign * g[i] + (decay * p[i] if decay else decay)
         m[i] += rest * (d - m[i])
         old, new = beta2 * u[i], abs(d) + eps
         u[i] = new if new > old or new != new else old
         p[i] -= rate * m[i] / u[i]
+
+
+def _array(p, numbers, give, constants):
+    return np.array(give(**constants), p.dtype) if numbers is None else numbers
+
+
+NUMBERS = {"sgd": _of_sgd, "adam": _of_adam, "rmsprop": _of_rmsprop, "adadelta": _of_adadelta,
+           "adamax": _of_adamax}  # fmt: skip
+"""What gives the numbers of a rule, in their order, from its constants."""

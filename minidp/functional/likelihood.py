@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from minidp.arguments import expect_tensors
 from minidp.backend import backend_of
 from minidp.errors import DTypeError
@@ -111,9 +113,10 @@ def class_weight(target: Tensor, weight: Tensor | None, ignore_index: int) -> fl
     """The sum of what each target in host memory counts; None for probabilities: 1 a row."""
     if category(target.dtype) == 2:
         return None
-    kept = target.array[target.array != ignore_index]
+    counts = target.array != ignore_index
     if weight is None:
-        return float(kept.size)
+        return float(np.count_nonzero(counts))
+    kept = target.array[counts]
     weights = backend_of(weight.array).get(weight.array)
     return float(weights.take(kept, mode="clip").sum(dtype="float64"))
 

@@ -106,12 +106,17 @@ class NAdam(Adam, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentu
         rate, nudge = lr * after / (1 - product * after), lr * (1 - now) / (1 - product)
         return {**super().numbers(group, taken), "rate": rate, "nudge": nudge}
 
-    def advance(self, parameter: Tensor, arrays: dict[str, Array]) -> None:
-        taken, product = self.steps_taken(parameter)
+    def after(self, group: Group, steps_taken: Any) -> Any:
+        taken, product = steps_taken
+        return taken + 1, product * np.float32(_momentum(group, taken + 1))
+
+    def advance(self, parameter: Tensor, arrays: dict[str, Array], steps: int = 1) -> None:
+        seen = self.steps_taken(parameter)
         group = next(g for g in self.param_groups if any(p is parameter for p in g["params"]))
-        super().advance(parameter, arrays)
-        now = np.float32(_momentum(group, taken + 1))
-        self.keep(parameter, mu_product=np.asarray(product * now))
+        for _ in range(steps):
+            seen = self.after(group, seen)
+        super().advance(parameter, arrays, steps)
+        self.keep(parameter, mu_product=np.asarray(seen[1]))
 
 
 def _momentum(group: Group, step: int) -> float:

@@ -131,23 +131,37 @@ class Optimizer:
         """How many steps the parameter's state has seen, as far as the update needs to know."""
         return int(self.kept(parameter, "step", 0))
 
+    def after(self, group: Group, steps_taken: Any) -> Any:
+        """What ``steps_taken`` gives one step later."""
+        return steps_taken + 1
+
     def update(
         self, data: Array, grad: Array, state: dict[str, Array], group: Group, steps_taken: Any
     ) -> None:
         """Move ``data`` and ``state`` (by slot name) one step, in place: arrays of one shape."""
+        arrays = self.given(state)
+        self.rule(data, grad, *arrays, **self.constants(group, steps_taken))
+
+    def given(self, state: dict[str, Array]) -> list[Array | None]:
+        """The state arrays as the rule takes them; None for those that the group has not."""
+        return [state.get(text.partition(" if ")[0]) for text in self.arrays]
+
+    def constants(self, group: Group, steps_taken: Any) -> dict[str, Any]:
+        """What the rule takes by name."""
         group = {**group, "lr": float(group["lr"])}
         known = {**group, **self.numbers(group, steps_taken)}
-        arrays = [state.get(text.partition(" if ")[0]) for text in self.arrays]
-        self.rule(data, grad, *arrays, **{name: known[name] for name in self.rule.constants})
+        return {name: known[name] for name in self.rule.constants}
 
     def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
         """The rule's constants that are not options of the group."""
         return {}
 
-    def advance(self, parameter: Tensor, arrays: dict[str, Array]) -> None:
-        """Count a step of the parameter (in float32, as PyTorch), and keep its state ``arrays``."""
-        step = np.asarray(float(self.kept(parameter, "step", 0)) + 1, np.float32)
-        self.keep(parameter, step=step, **arrays)
+    def advance(self, parameter: Tensor, arrays: dict[str, Array], steps: int = 1) -> None:
+        """Count steps of the parameter (in float32, as PyTorch), and keep its state ``arrays``."""
+        step = np.float32(float(self.kept(parameter, "step", 0)))
+        for _ in range(steps):  # from 2**24 on float32 counts no further
+            step += np.float32(1)
+        self.keep(parameter, step=np.asarray(step), **arrays)
 
     def keep(self, parameter: Tensor, **arrays: Array) -> None:
         """Put arrays into the parameter's state."""

@@ -53,7 +53,10 @@ class SGD(Declared, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=F
     def numbers(self, group: Group, steps_taken: int) -> dict[str, Any]:
         return {"first": steps_taken == 0}
 
-    def advance(self, parameter: Tensor, arrays: dict[str, Array]) -> None:
+    def after(self, group: Group, steps_taken: int) -> int:
+        return int(bool(group["momentum"]))
+
+    def advance(self, parameter: Tensor, arrays: dict[str, Array], steps: int = 1) -> None:
         """Keep the arrays; steps are not counted."""
         self.stepped = True
         if arrays:

@@ -72,6 +72,8 @@ class Exchange:
         self.steps: dict[int, int] = {}
         self.ended = [threading.Event() for _ in range(size)]
         self.shared: dict[Hashable, Any] = {}
+        self.at_failure: list[Callable[[], None]] = []
+        """What wakes those who wait elsewhere."""
         self._once = threading.Lock()
         self.turns: dict[int, threading.Lock] = {}
         self.holding: set[int] = set()
@@ -196,6 +198,8 @@ class Exchange:
                 if where:
                     error.add_note(where)
             self.condition.notify_all()
+        for wake in self.at_failure:
+            wake()
 
     def poison(self) -> BaseException | None:
         """Take the failure out, to be raised; whoever still runs ends at its next wait.

@@ -12,6 +12,8 @@ from minidp.parallel.faults import meet
 
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
+PATIENCE = 4e-3
+"""Seconds for which more batches are asked for while the first of them could be used."""
 
 
 Fed = tuple[Any, Callable[[], None]]
@@ -40,22 +42,59 @@ class Feed:
     def __init__(self, batches: Iterable[Any], size: int, step: int = 0) -> None:
         """``step`` is the number of the last step that was made."""
         self.batches, self.size, self.step = with_positions(batches), size, step
+        self.at_once = isinstance(batches, (list, tuple)) or hasattr(batches, "commit")
+        """Whether batches can be asked for ahead. What else can be iterated over, such as a
+        generator, may look at what the step before has done, or use its memory again."""
         self.loaded = 0.0
         """Seconds that replicas have waited for the loader."""
+        self.places = [0] * size
+        """How many batches each replica has taken."""
         self._items: dict[int, tuple[Fed, int]] = {}
+        self._problem: BaseException | None = None
         self._fetched, self._ended = 0, False
         self._fetching: list[int] = []  # the rank that is asking the loader
 
     def each(self, rank: int, exchange: Exchange) -> Iterator[Fed]:
         """The batches in order, for one replica, each with what tells the loader that it is used;
         raises what the loader raises."""
-        index = 0
         while True:
-            item = self._get(index, rank, exchange)
+            item = self._get(self.places[rank], rank, exchange)
             if item is None:
                 return
+            self.places[rank] += 1
             yield item[0]
-            index += 1
+
+    def ahead(self, rank: int, most: int, since: int) -> list[Fed]:
+        """The next batches, up to ``most``: the first, if there is one, and what the loader gives
+        soon after ``since`` (nanoseconds of ``perf_counter_ns``). For one replica, while the others
+        wait for it at the same place."""
+        began, first = perf_counter_ns(), self.places[rank]
+        most = most if self.at_once else 1
+        due, last = since + int(PATIENCE * 1e9), first + most
+        wanted = self._fetched == first or (self._fetched < last and began < due)
+        if wanted and not self._ended and self._problem is None:
+            try:
+                self._read(last, due)
+            except BaseException as problem:
+                if self._fetched == first:
+                    raise
+                self._problem = problem  # it is raised when what came before is used
+            self.loaded += (perf_counter_ns() - began) / 1e9
+        return [self._items[index][0] for index in range(first, min(self._fetched, last))]
+
+    def _read(self, last: int, due: int) -> None:
+        for item in self.batches:
+            self._items[self._fetched] = item, 0
+            self._fetched += 1
+            if self._fetched >= last or perf_counter_ns() > due:
+                return
+        self._ended = True
+
+    def skip(self, count: int) -> None:
+        """All replicas have used the next ``count`` batches."""
+        for index in range(self.places[0], self.places[0] + count):
+            del self._items[index]
+        self.places = [place + count for place in self.places]
 
     def _get(self, index: int, rank: int, exchange: Exchange) -> tuple[Fed] | None:
         while True:
@@ -82,6 +121,8 @@ class Feed:
 
     def _fetch(self, rank: int, exchange: Exchange) -> None:
         began = perf_counter_ns()
+        if self._problem is not None:
+            raise self._problem
         try:
             meet(0, self.step + self._fetched + 1, "loader")
             batch = next(self.batches)

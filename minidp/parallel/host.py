@@ -215,13 +215,15 @@ def tree_total(arrays: Sequence[Array]) -> Array:
     return arrays[0]
 
 
-def tree_sum(arrays: Sequence[Array]) -> None:
-    """Add all arrays into the first, pairwise: (0+1)+(2+3)+...; the others are used up.
+def tree_sum(arrays: Sequence[Array], total: Array | None = None) -> None:
+    """Add all arrays into the first, pairwise: (0+1)+(2+3)+...; the others are used up. With
+    ``total`` the sum of two or more goes there.
 
     The order depends on the number of arrays alone, never on which came first.
     """
-    stride = 1
-    while stride < len(arrays):
-        for i in range(0, len(arrays) - stride, 2 * stride):
-            np.add(arrays[i], arrays[i + stride], out=arrays[i])
+    parts, stride = list(arrays), 1
+    while stride < len(parts):
+        for i in range(0, len(parts) - stride, 2 * stride):
+            out = parts[i] if i or total is None else total
+            parts[i] = np.add(parts[i], parts[i + stride], out=out)
         stride *= 2

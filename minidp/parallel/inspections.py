@@ -12,6 +12,8 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.errors import ReplicaError
+from minidp.mode import told_as
+from minidp.tensor import Tensor
 from minidp.types import Array
 
 if TYPE_CHECKING:
@@ -198,6 +200,14 @@ def require_finite(end: BucketEnd) -> None:
     """A ReplicaError that names the first parameter with a gradient that is not finite."""
     for name in not_finite(end.bucket, end.gradient):
         raise ReplicaError(f"the gradient of {name} is not finite (nan='raise')")
+
+
+@told_as("raise if not finite")
+def require_finite_loss(loss: Tensor) -> None:
+    """A ReplicaError for a loss that is NaN or infinite."""
+    value = float(loss)
+    if not np.isfinite(value):
+        raise ReplicaError(f"the loss is {value} (nan='raise')")
 
 
 def anything(end: BucketEnd) -> None:

@@ -13,6 +13,8 @@ class Progress:
     epoch: int = 0
     steps: int = 0
     skipped: int = 0
+    native: int = 0
+    """How many of the steps ran natively, many in one call; see docs/design/capture.md."""
     rows: int = 0
     loss: float = float("nan")
     loss_times_rows: float = 0.0
@@ -26,6 +28,14 @@ class Progress:
     def mean_loss(self) -> float:
         """The mean loss over the rows seen so far."""
         return self.loss_times_rows / self.rows if self.rows else float("nan")
+
+    def count_all(self, rows: int, losses: list[float]) -> None:
+        """Steps are over, one after the other, each of so many rows."""
+        total = self.loss_times_rows
+        for loss in losses:
+            total += loss * rows
+        self.steps, self.rows = self.steps + len(losses), self.rows + rows * len(losses)
+        self.loss, self.loss_times_rows = losses[-1] if losses else self.loss, total
 
     def count(self, rows: int, loss: float, skipped: bool = False) -> None:
         """A step is over; one that was skipped does not count in the mean loss."""

@@ -29,11 +29,12 @@ from minidp.parallel.exchange import Exchange, check_seconds
 from minidp.parallel.feed import Feed
 from minidp.parallel.launch import check_devices, check_store, launch_on, placed
 from minidp.parallel.progress import Progress
+from minidp.parallel.replays import Replays
 from minidp.parallel.replica import World
 from minidp.parallel.snapshot import fingerprint
 from minidp.parallel.split import check_workload
 from minidp.parallel.stats import Logged, Stats
-from minidp.parallel.training import Evaluation, Gradients, Program, Replays, Training
+from minidp.parallel.training import Evaluation, Gradients, Program, Training
 from minidp.random import default_generator
 from minidp.tensor import Tensor
 
@@ -116,8 +117,7 @@ class Scheduler:
     def _make_ends(self) -> None:
         """New ends of the buckets for all replicas; captured steps belong to the old ones."""
         self.ends = make_ends(self.buckets, self.places, self.store)
-        size = len(self.places)
-        self.replays = Replays(self.gradients, size, self.fuse) if self.capture else None
+        self.replays = Replays(self.gradients, self.ends, self.fuse) if self.capture else None
 
     def __repr__(self) -> str:
         return (

@@ -11,17 +11,25 @@ from typing import Any
 import numpy as np
 
 from minidp.autograd import no_grad
-from minidp.captured import SIGNATURES, Captured, kind_of
+from minidp.captured import kind_of
 from minidp.errors import ReplicaError
-from minidp.mode import aside, switched, told_as
+from minidp.mode import aside, switched
 from minidp.parallel.batch import Batch
 from minidp.parallel.denominator import Sums, is_known, share_of, told, total_weight
 from minidp.parallel.evaluation import host
 from minidp.parallel.faults import meet
 from minidp.parallel.feed import Feed
-from minidp.parallel.inspections import Inspection, Scale, anything, require_finite
+from minidp.parallel.inspections import (
+    Inspection,
+    Scale,
+    anything,
+    require_finite,
+    require_finite_loss,
+)
+from minidp.parallel.native import NativeRuns
 from minidp.parallel.progress import Progress
 from minidp.parallel.recorder import Recorder
+from minidp.parallel.replays import Replays
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, parts, shares
 from minidp.tensor import Tensor
@@ -61,14 +69,6 @@ def check_loss(loss: Any) -> Tensor:
     )
 
 
-@told_as("raise if not finite")
-def require_finite_loss(loss: Tensor) -> None:
-    """A ReplicaError for a loss that is NaN or infinite."""
-    value = float(loss)
-    if not np.isfinite(value):
-        raise ReplicaError(f"the loss is {value} (nan='raise')")
-
-
 class Program(ABC):
     """What the programs of replicas share: each batch, with a step begun for it."""
 
@@ -81,11 +81,10 @@ class Program(ABC):
 
     def steps(self, world: World, feed: Feed) -> Iterator[tuple[Batch, list[Share]]]:
         """Every batch, and the shares of all replicas."""
-        step = world.step
-        world.exchange.steps[world.rank] = step + 1  # for which the first batch is fetched
+        world.exchange.steps[world.rank] = world.step + 1  # for which the first batch is fetched
         split: list[Share] = []
         for given, used in feed.each(world.rank, world.exchange):
-            batch, step = Batch.of(given), step + 1
+            batch, step = Batch.of(given), feed.step + feed.places[world.rank]
             if not split or batch.rows != split[0].total:
                 split = shares(batch.rows, self.weights)
             ranks = [rank for rank, share in enumerate(split) if share.rows]
@@ -93,36 +92,6 @@ class Program(ABC):
             world.begin(step, split[world.rank], ranks, lead)
             world.now.used = used
             yield batch, split
-
-
-class Replays:
-    """The replicas' captured steps. In a step all of them replay, or all run eagerly."""
-
-    def __init__(self, gradients: Gradients, size: int, fuse: bool) -> None:
-        self.captured = [Captured(gradients, fuse) for _ in range(size)]
-        self._all: dict[Any, bool] = {}  # by kind of batch: whether all can replay
-        self._can = [True] * size
-
-    def __call__(
-        self, world: World, kind: Any, given: Any, denominator: Any, part: Share
-    ) -> Tensor:
-        """Run a part of a step of this ``kind``."""
-        told: Any = None
-        if denominator is not None:  # it depends on the targets: an argument of the step
-            told = Tensor(np.array(denominator)).to(world.device)
-        step = self.captured[world.rank]
-        step.allowed = self._all.get(kind, False)
-        loss: Tensor = step(given, told, part, world.factor)
-        first = part.start == world.now.share.start
-        self._can[world.rank] = step.replays and (first or self._can[world.rank])
-        return loss
-
-    def agree(self, kind: Any, ranks: Sequence[int]) -> None:
-        """A step of this kind is over, and was run by ``ranks``."""
-        self._all.pop(kind, None)
-        self._all[kind] = all(self._can[rank] for rank in ranks)  # the last used is the last
-        if len(self._all) > SIGNATURES:
-            del self._all[next(iter(self._all))]
 
 
 class Training(Program):
@@ -139,10 +108,15 @@ class Training(Program):
         self.scale = next((each for each in inspections if isinstance(each, Scale)), None)
         finite = gradients.finite and not (self.scale is not None and self.scale.dynamic)
         self.check = require_finite if finite else anything
+        self.native: NativeRuns | None = None
+        if replays is not None and accumulate == 1 and on_step is None:
+            self.native = NativeRuns(replays, gradients.loss, optimizer, weights, inspections,
+                                     progress)  # fmt: skip
 
     def __call__(self, world: World, feed: Feed) -> None:
         world.inspections = self.inspections
         world.check = self.check
+        self._natively(world, feed)
         for batch, split in self.steps(world, feed):
             if batch.rows == 0:
                 raise ReplicaError("a batch without rows cannot be trained on; drop it")
@@ -155,6 +129,12 @@ class Training(Program):
             meet(world.rank, world.step, "update")
             accepted = partial(self._accepted, world, batch.rows, kind)
             world.update(self.optimizer, [loss], accepted, self.on_step)
+            self._natively(world, feed)
+
+    def _natively(self, world: World, feed: Feed) -> None:
+        """Run the next batches without Python between them, as far as that can be."""
+        if self.native is not None and self.native.possible(world):
+            self.native.run(world, feed)
 
     def _accepted(
         self, world: World, rows: int, kind: Any, totals: list[float], skipped: str

@@ -1,0 +1,182 @@
+"""Some steps that replicas run in one native call each, and the batches for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from operator import is_
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minidp.captured import Recordings, kind_of
+from minidp.form import form_of
+from minidp.nested import leaves as every_leaf
+from minidp.parallel.batch import Batch, Whole
+from minidp.parallel.denominator import total_weights
+from minidp.parallel.feed import Fed
+from minidp.parallel.host import tree_total
+from minidp.parallel.native_step import NativeStep
+from minidp.parallel.split import Share
+from minidp.tensor import Tensor
+from minidp.types import Array
+
+if TYPE_CHECKING:
+    from minidp.parallel.replica import World
+
+
+@dataclass
+class Batches:
+    """Batches of one kind: the arrays of each leaf, one for each batch; what the means divide by,
+    where the loss knows it; and what tells the loader that a batch is used."""
+
+    columns: list[list[Array]]
+    totals: list[float | None]
+    used: list[Callable[[], None]]
+
+
+class Kind:
+    """What batches that are like a first one have in common; ``key`` is None where a batch cannot
+    be run natively: each leaf is to be an array of its own that is cut by rows."""
+
+    def __init__(self, first: Any) -> None:
+        batch = Batch.of(first)
+        self.rows, self.first = batch.rows, first
+        key, leaves = _taken_apart(batch)
+        self.layouts = [_layout(leaf.array) for leaf in leaves]
+        own = len({id(leaf.array) for leaf in leaves}) == len(leaves)
+        plain = all(_plain(leaf) and leaf.shape[:1] == (self.rows,) for leaf in leaves)
+        self.key = key if self.rows and own and plain else None
+        self._flat = _is_flat(first)
+
+    def batches(self, fed: Sequence[Fed], loss: Any) -> Batches:
+        """The first of these batches of a loader that are of this kind."""
+        found = self._all([batch for batch, _ in fed]) if self._flat else None
+        if found is None:
+            found = self._one_by_one([batch for batch, _ in fed])
+        columns, targets = found
+        used = [each for _, each in fed[: len(targets)]]
+        try:
+            return Batches(columns, total_weights(loss, targets), used)
+        except Exception:  # of some batch: Python runs the next one, and will meet that one
+            return Batches([], [], [])
+
+    def _all(self, batches: Sequence[Any]) -> tuple[list[list[Array]], Sequence[Tensor]] | None:
+        """All at once, which takes a tenth of the time, if all are tuples of Tensors alike."""
+        columns, leaves = list[list[Array]](), tuple[Tensor, ...]()
+        if set(map(type, batches)) != {type(self.first)}:
+            return None
+        if set(map(len, batches)) != {len(self.first)}:
+            return None
+        for leaves, layout in zip(zip(*batches, strict=True), self.layouts, strict=True):
+            if set(map(type, leaves)) != {Tensor} or {leaf.node for leaf in leaves} != {None}:
+                return None
+            arrays = [leaf.array for leaf in leaves]
+            if set(map(type, arrays)) != {np.ndarray}:
+                return None
+            found = {(a.shape, a.strides, a.dtype) for a in arrays}
+            if found != {layout}:
+                return None
+            columns.append(arrays)
+        if any(any(map(is_, a, b)) for a, b in combinations(columns, 2)):
+            return None
+        return columns, leaves
+
+    def _one_by_one(self, batches: Sequence[Any]) -> tuple[list[list[Array]], list[Any]]:
+        rows, targets = [], []
+        for given in batches:
+            kind = kind_at(given)
+            if kind is None or kind.key is None or kind.key != self.key:
+                break  # if it is none, who runs it in Python will say so
+            batch = Batch.of(given)
+            rows.append([leaf.array for leaf in _taken_apart(batch)[1]])
+            targets.append(batch.targets)
+        return [list(column) for column in zip(*rows, strict=True)], targets
+
+
+def kind_at(batch: Any) -> Kind | None:
+    """The kind of batches like this; None where it is no batch: in Python that is an error."""
+    try:
+        return Kind(batch)
+    except Exception:
+        return None
+
+
+def _is_flat(batch: Any) -> bool:
+    return type(batch) in (tuple, list) and all(map(_plain, batch))
+
+
+def _plain(leaf: Any) -> bool:
+    """Whether it is a Tensor on the CPU that needs no gradient."""
+    return type(leaf) is Tensor and leaf.node is None and type(leaf.array) is np.ndarray
+
+
+def _layout(array: Array) -> Any:
+    return array.shape, array.strides, array.dtype
+
+
+def _taken_apart(batch: Batch) -> tuple[Any, list[Tensor]]:
+    """The kind of a batch, as for captured steps, and what of it is split; None as the kind where
+    something is not to be split."""
+    leaves: list[Tensor] = []
+    parts = batch.inputs, batch.named, batch.targets
+    form_of(parts, leaves)
+    whole = any(isinstance(leaf, Whole) for leaf in every_leaf(parts))
+    return None if whole else kind_of(batch.plain(), 1), leaves
+
+
+class Chunk:
+    """Steps from the number ``first`` on, of one kind of batch, split alike."""
+
+    def __init__(
+        self, step: NativeStep, plans: Sequence[Recordings], batches: Batches,
+        split: Sequence[Share], world: World, first: int,
+    ) -> None:  # fmt: skip
+        self.step, self.plans, self.batches, self.split = step, plans, batches, split
+        self.first, self.count = first, len(batches.used)
+        self.ended = [(0, -1)] * len(split)
+        self.began = perf_counter()
+        step.draw(world.generator.seed, first, self.count)
+        for update in step.updates:
+            update.fill(self.count)
+        totals = np.array([total for total in batches.totals if total is not None], np.float64)
+        names = [np.array(list(map(id, column)), np.int64) for column in batches.columns]
+        for table, share in zip(step.tables, split, strict=True):
+            table.give(names, totals * share.fraction)
+
+    def run(self, rank: int) -> None:
+        """Run the steps of one replica. Who stops stops all, in the same step."""
+        try:
+            self.ended[rank] = self.step.tables[rank].run(self.count)
+        finally:
+            if self.ended[rank] != (self.count, -1):
+                self.step.meeting.stop()
+
+    @property
+    def done(self) -> int:
+        """How many steps have happened."""
+        return min(done for done, _ in self.ended)
+
+    @property
+    def waited_too_long(self) -> bool:
+        """Whether nothing has stopped the steps but a meeting that some did not come to."""
+        tables = zip(self.step.tables, self.ended, strict=True)
+        return self.done < self.count and all(at in table.meetings for table, (_, at) in tables)
+
+    def losses(self) -> list[float]:
+        """The mean losses of the steps that have happened."""
+        tables = zip(self.step.tables, self.split, strict=True)
+        found: Array = tree_total([t.found(self.done) * share.fraction for t, share in tables])
+        losses: list[float] = found.tolist()
+        return losses
+
+    def commit(self) -> None:
+        """What the steps leave behind: gradients, the optimiser's state, counters."""
+        self.step.seconds = (perf_counter() - self.began) / self.done
+        tables = zip(self.step.tables, self.ended, strict=True)
+        self.step.commit(self.done, not any(table.spoiled(at) for table, (_, at) in tables))
+        self.batches.used[self.done - 1]()
+        for plan in self.plans:
+            plan.calls += self.done

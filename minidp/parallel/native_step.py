@@ -1,0 +1,135 @@
+"""A captured step of the scheduler as tables that run many steps in one native call per replica.
+
+Behind forward and backward a replica's table has what the scheduler does in Python else: it packs
+gradients into buckets, meets the others, adds its slice of all, updates it, and meets them again.
+The kernels, and the order of the sums, are those of the eager step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from minidp.device import cores
+from minidp.errors import GraphError
+from minidp.line import InReplica, Line, Value
+from minidp.noted import Recording
+from minidp.parallel.ends import BucketEnd
+from minidp.parallel.inspections import require_finite_loss
+from minidp.parallel.native_table import MOST, Table
+from minidp.parallel.native_update import updates_of
+from minidp.program import Program, native_calls
+from minidp.tensor import Tensor
+from minidp.types import Array
+
+
+@dataclass
+class Stripped:
+    """The lines of a captured step that run natively, and what the others were.
+
+    ``packs`` gave the cotangents of a bucket; ``held`` are arrays that Python found."""
+
+    recording: Recording
+    packs: list[Line] = field(default_factory=list)
+    held: dict[Value, Array] = field(default_factory=dict)
+
+
+def stripped(recording: Recording) -> Stripped:
+    """A GraphError where a line has to stay Python that is none of the scheduler's."""
+    graph = recording.graph
+    lines = [each for each in recording.lines if each.notes is not None]
+    result = Stripped(Recording(graph, lines, recording.layouts, recording.taken, recording.cells))
+    for line in [each.line for each in recording.lines if each.notes is None]:
+        function = getattr(line.call, "__func__", line.call)
+        if function is BucketEnd._pack:
+            result.packs.append(line)
+        elif line.op is not None and line.op.name in ("broadcast", "unpack"):
+            end = line.constants["bucket"]
+            arrays = (end.values,) if line.op.name == "broadcast" else end.views(end.values)
+            result.held |= dict(zip(line.outputs, arrays, strict=True))
+        elif function not in (BucketEnd._start, require_finite_loss):
+            raise GraphError(f"{line} stays Python")
+    keys = [key for key in graph.keys if not isinstance(key.generator, InReplica)]
+    if keys or graph.gradients() or graph.copied() or len(graph.results) != 1:
+        raise GraphError("it has gradients, constants or random numbers that are made in Python")
+    return result
+
+
+class Sums:
+    """The memory in which gradients are added, for steps of all kinds: each replica's buckets, and
+    the totals of the last step that all have given gradients for."""
+
+    def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
+        self.gradients = [
+            [np.zeros(end.bucket.size, end.bucket.dtype) for end in own] for own in ends
+        ]
+        first = self.gradients[0]
+        self.totals = first if len(ends) == 1 else [np.zeros_like(each) for each in first]
+
+
+class NativeStep:
+    """The tables of all replicas for one kind of batch, and the memory that they share.
+
+    A GraphError if it cannot be made of these programs.
+    """
+
+    def __init__(
+        self, programs: Sequence[Program], ends: Sequence[Sequence[BucketEnd]], optimizer: Any,
+        starts: Sequence[Sequence[int]], finite: bool, deadline: float, sums: Sums,
+    ) -> None:  # fmt: skip
+        self.seconds = 0.0
+        """What a step took last; 0: none was made."""
+        self.starts = starts
+        """For each replica, and array of a batch, at which byte its rows begin."""
+        self.programs, self.ends, self.optimizer = list(programs), ends, optimizer
+        self.finite, self.native, size = finite, native_calls(), len(ends)
+        bindings = [program.binding for program in programs]
+        if any(binding is None for binding in bindings):
+            raise GraphError("it is not bound")
+        found = [stripped(binding.placing.recording) for binding in bindings if binding is not None]
+        spins = {} if size <= cores() else {"spins": 50}
+        self.meeting = self.native.Meeting(size, deadline, **spins)
+        self.gradients, self.totals = sums.gradients, sums.totals
+        packs = [pack for each in found for pack in each.packs]
+        reached = {(pack.call.__self__.bucket.index, i)  # type: ignore[union-attr]
+                   for pack in packs for i in pack.inputs[0]}  # fmt: skip
+        self.used = [[(end.bucket.index, i) in reached for i in range(len(end.bucket.parameters))]
+                     for end in ends[0]]  # fmt: skip
+        self.updates = updates_of(optimizer, ends[0], self.used, MOST)
+        self.keys = [np.zeros((MOST, 4), np.uint64) for _ in found[0].recording.cells]
+        self.tables = [Table(self, rank, each) for rank, each in enumerate(found)]
+
+    def fits(self, finite: bool) -> bool:
+        """Whether inspections and the update are the same, but for numbers: then it
+        knows what the optimiser's state has seen."""
+        if finite is not self.finite:
+            return False
+        now = updates_of(self.optimizer, self.ends[0], self.used, 0)
+        if [update.key for update in self.updates] != [update.key for update in now]:
+            return False
+        for update, found in zip(self.updates, now, strict=True):
+            update.taken = found.taken
+            update.state(slice(0))  # takes over what the caller has changed
+        return True
+
+    def draw(self, seed: int, first: int, count: int) -> None:
+        """Set the random keys of steps from the number ``first`` on; see ``noted.words_of``."""
+        steps = np.arange(first, first + count) & 0xFFFFFFFF
+        for draw, words in enumerate(self.keys):
+            words[:count, :3] = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, draw
+            words[:count, 3] = steps
+
+
+    def commit(self, steps: int, whole: bool) -> None:
+        """What so many steps leave behind: gradients, and the optimiser's state. Gradients are
+        forgotten unless the sums are ``whole``: a sum that was not finite came later."""
+        for end, reached, total in zip(self.ends[0], self.used, self.totals, strict=True):
+            views = end.bucket.views(total.copy())
+            for p, view, there in zip(end.bucket.parameters, views, reached, strict=True):
+                p.grad = Tensor(view) if there and whole else None
+                p.changed()
+        for update in self.updates:
+            update.advance(steps)

@@ -1,0 +1,91 @@
+"""The update of native steps: the rules' own kernels, whose numbers come from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minidp.backend import CPU
+from minidp.errors import GraphError
+from minidp.parallel.ends import BucketEnd
+from minidp.parallel.update import groups_of
+from minidp.program import native_calls
+from minidp.types import Array
+
+
+class Update:
+    """The update of a run of parameters of one bucket, which share a group and a count of steps.
+
+    ``numbers`` has a row for each step of a call: what the rule is given by name then.
+    """
+
+    def __init__(
+        self, optimizer: Any, end: BucketEnd, place: int, run: tuple[int, int, Any], rows: int
+    ) -> None:  # fmt: skip
+        self.optimizer, self.end, self.place = optimizer, end, place
+        self.start, self.stop, (self.number, self.taken) = run
+        self.group = optimizer.param_groups[self.number]
+        self.names = optimizer.slots(self.group)
+        options = {name: each for name, each in self.group.items() if name not in ("params", "lr")}
+        self.key = place, self.start, self.stop, self.number, self.names, options
+        """What it was made for; all else may change from step to step."""
+        self.constants = optimizer.constants(self.group, self.taken)
+        kernel = CPU.kernel(optimizer.rule.name)
+        self.numbers_of = native_calls().numbers_of(optimizer.rule.name)
+        if kernel is None or self.numbers_of is None:
+            raise GraphError(f"{optimizer.rule.name} has no numbers in memory")
+        self.kernel = kernel
+        first = self.numbers_of(**self.constants)
+        self.numbers = np.tile(np.array(first, end.bucket.dtype), (rows, 1))
+
+    def state(self, part: slice) -> list[Array]:
+        """What the optimiser keeps of some elements, by the order of names."""
+        bucket = self.end.bucket
+        slots = bucket.master.state(self.optimizer, self.names, bucket.parameters, bucket.master)
+        return [slots[name].flat[part] for name in self.names]
+
+    def run(self, xp: Any, p: Array, g: Array, *rest: Array) -> None:
+        """Update p, on arrays of the same elements; the numbers come last."""
+        *state, numbers = rest
+        given = self.optimizer.given(dict(zip(self.names, state, strict=True)))
+        if self.kernel(p, g, *given, numbers=numbers, **self.constants) is NotImplemented:
+            raise GraphError(f"{self.optimizer.rule.name} does not serve {p.dtype}")
+
+    def fill(self, count: int) -> None:
+        """Set the numbers of the next steps."""
+        taken = self.taken
+        for row in range(count):
+            constants = self.optimizer.constants(self.group, taken)
+            self.numbers[row] = self.numbers_of(**constants)
+            before, taken = taken, self.optimizer.after(self.group, taken)
+            if before == taken:  # nothing else changes them
+                self.numbers[row + 1 : count] = self.numbers[row]
+                return
+
+    def advance(self, steps: int) -> None:
+        """Count the steps in the optimiser, and let it keep its state."""
+        bucket = self.end.bucket
+        slots = bucket.master.state(self.optimizer, (), (), bucket.master)
+        for i, parameter in enumerate(bucket.parameters):
+            if self.start <= bucket.layout.offsets[i] < self.stop:
+                arrays = {name: slots[name].views[i] for name in self.names}
+                self.optimizer.advance(parameter, arrays, steps)
+
+
+def updates_of(
+    optimizer: Any, ends: Sequence[BucketEnd], used: Sequence[Sequence[bool]], rows: int
+) -> list[Update]:
+    """The updates of all buckets, in order. Parameters that are not used, or that the optimiser
+    does not have, are left alone."""
+    owner, result = groups_of(optimizer), list[Update]()
+    for place, (end, reached) in enumerate(zip(ends, used, strict=True)):
+        kinds = [
+            (owner[p], optimizer.steps_taken(p)) if there and p in owner else None
+            for p, there in zip(end.bucket.parameters, reached, strict=True)
+        ]
+        result += [
+            Update(optimizer, end, place, run, rows) for run in end.bucket.runs(kinds)
+        ]
+    return result

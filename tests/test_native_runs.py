@@ -1,0 +1,371 @@
+"""Captured steps of a run that stay in native code from step to step: the bytes of eager steps, and
+each step as a whole or not at all."""
+
+import threading
+import time
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from test_capture import MODELS, batches
+from training import everything
+
+import minidp as dp
+from minidp import nn, optim
+from minidp.data import DataLoader, TensorDataset
+from minidp.errors import ReplicaError
+from minidp.mode import mode
+from minidp.program import native_calls
+from minidp.testing import inject
+
+if native_calls() is None:
+    pytest.skip("compiled functions are switched off", allow_module_level=True)
+
+OPTIMIZERS = {
+    "plain": lambda p: optim.SGD(p, 0.05),
+    "momentum": lambda p: optim.SGD(p, 0.05, momentum=0.9),
+    "nesterov": lambda p: optim.SGD(p, 0.05, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adam": lambda p: optim.Adam(p, 0.01),
+    "adamw": lambda p: optim.AdamW(p, 0.01, amsgrad=True, maximize=True),
+    "nadam": lambda p: optim.NAdam(p, 0.01),
+    "radam": lambda p: optim.RAdam(p, 0.01, weight_decay=0.1),
+    "rmsprop": lambda p: optim.RMSprop(p, 0.01, momentum=0.5, centered=True),
+    "adagrad": lambda p: optim.Adagrad(p, 0.02, lr_decay=0.1),
+    "adadelta": lambda p: optim.Adadelta(p, 0.5),
+    "adamax": lambda p: optim.Adamax(p, 0.01),
+}
+
+
+def scheduler(name="mlp", optimizer="momentum", loss=None, **options):
+    dp.manual_seed(0)
+    model = MODELS[name][0]()
+    made = OPTIMIZERS[optimizer](model.parameters())
+    return dp.Scheduler(model, loss or nn.CrossEntropyLoss(ignore_index=4), made, **options)
+
+
+def outcome(train, passes):
+    """All that the passes leave behind, and what they give."""
+    losses = [train.run(data) for data in passes]
+    progress = train.progress
+    return everything(train), str((losses, progress.loss)), progress.steps, progress.rows
+
+
+def both(passes, native=None, **options):
+    """A captured run, which has run ``native`` steps of its last pass natively, if that is given,
+    and leaves behind what the eager one does."""
+    train = scheduler(**options, capture=True)
+    found = outcome(train, passes)
+    assert found == outcome(scheduler(**options), passes)
+    assert native is None or train.progress.native == native
+    return train
+
+
+def passes_of(name="mlp", count=2, steps=40, sizes=(6,)):
+    data = batches(MODELS[name][1], steps, sizes)
+    return [data[i:] for i in range(count)]
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("name", ["mlp", "convolution", "dropout", "lstm", "gpt"])
+def test_native_steps_equal_eager_ones_byte_for_byte(name, replicas):
+    # of the second pass one step is recorded again, call 64
+    both(passes_of(name), native=38, name=name, devices=replicas)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_every_rule_has_its_numbers_step_by_step(optimizer):
+    both(passes_of(), native=38, optimizer=optimizer, devices=2)
+
+
+@pytest.mark.parametrize("options", [
+    {"devices": 2, "workload": [3, 1]}, {"devices": 2, "nan": "raise"},
+    {"devices": 2, "nan": "skip", "bucket_kib": 0.1}, {"devices": 3, "unused": "error"},
+    {"devices": 6, "bucket_kib": (0.1, 0.2)}, {"devices": 1, "nan": "raise"},
+    {"devices": 2, "loss": nn.CrossEntropyLoss(dp.tensor([1.0, 0, 2, 3, 1]), label_smoothing=0.1)},
+    {"devices": 2, "loss": lambda scores, y: scores.square().mean()},
+], ids=str)  # fmt: skip
+def test_in_many_kinds_of_run(options):
+    both(passes_of(sizes=(7,)), native=38, **options)
+
+
+def test_fused_steps_run_natively_too():
+    train = scheduler(devices=2, fuse=True)
+    train.run(passes_of()[0])
+    assert train.progress.native > 30
+
+
+@pytest.mark.parametrize("options", [
+    {"store": "device"}, {"replicas": 3}, {"accumulate": 2}, {"clip_norm": 1.0},
+    {"loss_scale": 8.0}, {"name": "batch norm"},
+    {"loss": nn.CrossEntropyLoss(reduction="sum")},
+], ids=str)  # fmt: skip
+def test_what_needs_python_between_steps_stays_there(options):
+    both(passes_of(options.get("name", "mlp"), steps=20), native=0, devices=2, **options)
+
+
+def test_who_looks_at_each_step_is_called_between_them():
+    train, seen = scheduler(devices=2, capture=True), []
+    train.run(passes_of()[0], on_step=lambda progress: seen.append(progress.steps))
+    assert seen == [*range(1, 41)] and train.progress.native == 0
+    with train.record():
+        train.run(passes_of()[0])
+    with inject("delay", replica=1, step=train.progress.steps * 2 + 5, at="forward"):
+        train.run(passes_of()[0])
+    assert train.progress.native == 0
+
+
+def test_batches_of_several_kinds():
+    both(passes_of(steps=60, sizes=(6, 6, 6, 6, 7, 1)), devices=2)
+    short = [*passes_of(steps=30)[0], *batches("rows", 1, (3,))]
+    both([short, short], devices=2)
+
+
+def test_inputs_by_name_and_in_tuples():
+    class Sum(nn.Linear):
+        def forward(self, x, pair, scale=None):
+            return super().forward(x + pair[0] * scale - pair[1])
+
+    def run(capture):
+        dp.manual_seed(0)
+        model, rng = Sum(6, 5), np.random.default_rng(0)
+        data = [dp.Batch(*[dp.tensor(rng.standard_normal((6, 6)).astype("float32"))],
+                         tuple(rng.standard_normal((2, 6, 6)).astype("float32")), y,
+                         scale=rng.standard_normal((6, 1)).astype("float32"))
+                for _, y in passes_of()[0]]  # fmt: skip
+        train = dp.Scheduler(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), 0.1),
+                             devices=2, capture=capture)  # fmt: skip
+        return outcome(train, [data]), train.progress.native
+
+    (found, native), (expected, none) = run(True), run(False)
+    assert found == expected and native > 30 and none == 0
+
+
+def test_what_changes_between_passes_is_seen():
+    def run(capture):
+        train, found = scheduler(optimizer="adamw", devices=2, capture=capture), []
+        data = passes_of(steps=24)[0]
+        group = train.optimizer.param_groups[0]
+        saved = train.optimizer.state_dict()
+        for change in (
+            lambda: None, lambda: train.optimizer.state.clear(),
+            lambda: group.update(lr=0.003), lambda: group.update(amsgrad=False),
+            lambda: train.model[0].requires_grad_(False), lambda: train.model.eval(),
+            lambda: train.model[0].requires_grad_(True), lambda: None,
+            lambda: train.optimizer.load_state_dict(saved),
+            lambda: train.model.load_state_dict({k: v * 0.5 for k, v in
+                                                 train.model.state_dict().items()}),
+        ):  # fmt: skip
+            change()
+            found.append(outcome(train, [data]))
+            native.append(train.progress.native)
+        return found
+
+    native: list[int] = []
+    assert run(True) == run(False)
+    assert native[0] > 10 and native[1] > 20 and min(native[6:9]) > 10
+
+
+def wrong_label(data, at):
+    data = list(data)
+    data[at] = data[at][0], np.where(np.arange(len(data[at][1])) == 4, 99, data[at][1])
+    return data
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("at", [20, 21, 39])
+def test_a_step_that_fails_is_none_and_those_before_have_happened(at, replicas):
+    def run(capture):
+        train = scheduler("dropout", devices=replicas, capture=capture)
+        with pytest.raises(ValueError, match="class 99") as caught:
+            train.run(wrong_label(passes_of("dropout")[0], at))
+        assert any(f", step {at + 1}" in note for note in caught.value.__notes__)
+        done = train.progress.steps, str(train.progress.loss), train.progress.rows
+        state = everything(train)
+        return state, done, outcome(train, passes_of("dropout")), train.progress.native > 0
+
+    *found, native = run(True)
+    assert found == list(run(False)[:3]) and native
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_numbers_that_are_not_finite_are_met_in_python(policy, replicas):
+    def run(capture):
+        train, data = scheduler(devices=replicas, nan=policy, capture=capture), passes_of()[0]
+        data[25] = data[25][0] * np.float32(np.inf), data[25][1]
+        if policy == "raise":
+            with pytest.raises(ReplicaError, match=r"not finite|the loss is"):
+                train.run(data)
+        else:
+            train.run(data)
+        progress = train.progress
+        weights = everything(train)[:2] + everything(train)[3:]
+        return weights, progress.steps, progress.skipped, progress.loss_times_rows, progress.native
+
+    *found, native = run(True)
+    assert found == list(run(False)[:-1]) and native > 20
+
+
+def test_the_loader_is_where_the_last_step_was():
+    def run(capture):
+        x, y = map(np.concatenate, zip(*passes_of()[0], strict=True))
+        y[6 * 30] = 99
+        loader = DataLoader(TensorDataset(dp.tensor(x), dp.tensor(y)), batch_size=6)
+        train = scheduler(devices=2, capture=capture)
+        with pytest.raises(ValueError, match="class 99"):
+            train.run(loader)
+        return loader.state_dict(), everything(train), train.progress.native
+
+    found, expected = run(True), run(False)
+    assert found[:2] == expected[:2] and found[0]["batch"] == 30 and found[2] > 20
+
+
+def test_an_error_of_the_loader_comes_behind_the_batches_before_it():
+    def loader():
+        yield from passes_of()[0]
+        raise OSError("no more")
+
+    trains = [scheduler(devices=2, capture=capture) for capture in (True, False)]
+    for train in trains:
+        with pytest.raises(OSError, match="no more"):
+            train.run(loader())
+        assert train.progress.steps == 40
+    assert everything(trains[0]) == everything(trains[1])
+
+
+def test_the_first_of_slow_batches_does_not_wait_for_others():
+    train, steps = scheduler(devices=2, capture=True), []
+    train.run(passes_of()[0])
+
+    def slow():
+        for batch in passes_of(steps=6)[0]:
+            steps.append(train.progress.steps)
+            time.sleep(0.02)
+            yield batch
+
+    train.run(slow())
+    assert (train.progress.native == 5 and steps == [0, *range(5)]) or steps == [*range(6)]
+
+
+def test_a_generator_is_asked_for_a_batch_when_it_is_needed():
+    def run(capture):
+        train = scheduler(devices=2, capture=capture)
+        x, y = (array.copy() for array in passes_of()[0][0])
+
+        def refilled():
+            for new, labels in passes_of()[0]:
+                x[...], y[...] = new, labels
+                yield x, y
+                train.optimizer.param_groups[0]["lr"] *= 0.95
+
+        return outcome(train, [refilled(), refilled()]), train.progress.native
+
+    (found, native), (expected, _) = run(True), run(False)
+    assert found == expected and native == 39
+
+
+def endless():
+    while True:
+        yield from passes_of()[0]
+
+
+def test_ctrl_c_ends_a_native_run_between_steps():
+    train, began = scheduler(devices=2, capture=True), []
+
+    def watch(progress):
+        if progress.native > 1000:
+            began.append(time.monotonic())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train.run(endless(), watch=watch)
+    assert time.monotonic() - began[0] < 2
+    steps, data = train.progress.steps, endless()
+    eager = scheduler(devices=2)
+    eager.run(next(data) for _ in range(steps))
+    assert everything(train) == everything(eager)
+
+
+def test_progress_is_told_ten_times_a_second():
+    train, seen = scheduler(devices=2, capture=True), []
+    until = time.monotonic() + 1.5
+
+    def data():
+        while time.monotonic() < until:
+            yield from passes_of()[0]
+
+    train.run(data(), watch=lambda progress: seen.append(progress.steps))
+    assert len(seen) > 5 and len(set(seen)) > 4
+
+
+def test_a_meeting_that_nobody_comes_to_ends():
+    train = scheduler(devices=2, capture=True)
+    train.run(passes_of()[0])
+    (_, step), = train.replays._native.values()
+    step.meeting.ask()
+    before = train.progress.steps
+    with pytest.raises(ReplicaError, match=r"waited more than 300\.0 s"):
+        train.run(passes_of()[0])
+    assert before == 40 and train.progress.steps < 40
+    train.run(passes_of()[0])
+    assert train.progress.native > 30
+
+
+def test_many_steps_leave_nothing_behind():
+    train, data = scheduler(devices=2, capture=True), passes_of()[0]
+    train.run(data * 5)
+    tracemalloc.start()
+    train.run(data * 50)
+    first = tracemalloc.get_traced_memory()[0]
+    train.run(data * 50)
+    grown = tracemalloc.get_traced_memory()[0] - first
+    tracemalloc.stop()
+    assert grown < 100_000 and train.progress.native >= 1995
+    assert not [t for t in threading.enumerate() if t.name.startswith("minidp replica")]
+
+
+def test_replicas_that_leave_out_other_buckets():
+    class Halves(nn.Module):
+        """Each replica uses one of two layers, the other one in longer batches."""
+
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(6, 5), nn.Linear(6, 5)])
+
+        def forward(self, x):
+            return self.layers[(mode.replica.rank + len(x)) % 2](x)
+
+    def run(capture):
+        dp.manual_seed(0)
+        model = Halves()
+        train = dp.Scheduler(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), 0.1),
+                             devices=4, bucket_kib=0.01, capture=capture)  # fmt: skip
+        long, short = passes_of(sizes=(12,))[0], passes_of(sizes=(8,))[0]
+        return outcome(train, [long, short, long[:20] + short[:20]]), train.progress.native
+
+    (found, native), (expected, _) = run(True), run(False)
+    assert found == expected and native > 36
+
+
+def test_parameters_that_are_not_reached_stay_as_they_are():
+    class Spare(nn.Sequential):
+        def __init__(self):
+            super().__init__(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5))
+            self.spare = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self[2](self[1](self[0](x)))
+
+    def run(capture):
+        dp.manual_seed(0)
+        model = Spare()
+        train = dp.Scheduler(model, nn.CrossEntropyLoss(), optim.AdamW(model.parameters(), 0.01),
+                             devices=2, capture=capture)  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = outcome(train, passes_of())
+        return found, train.progress.native
+
+    (found, native), (expected, _) = run(True), run(False)
+    assert found == expected and native == 38
