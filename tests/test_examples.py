@@ -104,6 +104,7 @@ def test_resuming_gives_the_bytes_of_never_stopping_on_other_devices_too(tmp_pat
     assert [h["loss"] for h in whole["history"]] == [h["loss"] for h in rest["history"]]
 
 
+@pytest.mark.slow
 def test_emulated_gpus_train_the_cnn_like_the_cpu(tmp_path):
     losses = {}
     for devices in ("cpu:0-1", "emu:0-1"):

@@ -205,7 +205,7 @@ def _grouped(
         if each is not None and each.shape != shape:
             raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
                              f"{shape}, got {each.shape}")  # fmt: skip
-    if weight is not None and weight.dtype != input.dtype:  # of rms_norm: as a product promotes
+    if weight is not None and input.dtype != float16 and weight.dtype != input.dtype:
         return _grouped(name, input, groups, None, None, eps, center) * weight
     if input.dtype != float16:
         return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
