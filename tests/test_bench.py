@@ -43,8 +43,10 @@ def without_torch(monkeypatch):
 
 
 def script(name):
-    """A script of tests/bench as a module."""
+    """A script of tests/bench as a module; it finds what lies beside it."""
     path = Path(__file__).parent / "bench" / f"{name}.py"
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
     spec = importlib.util.spec_from_file_location(f"bench_{name}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -289,7 +291,7 @@ def test_tables_of_the_page_can_be_renewed(monkeypatch):
 def test_processes_of_torch_do_the_same_work(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent / "bench")  # processes look there too
     ddp = importlib.import_module("ddp")
-    peers = ddp.Processes(works.WORKS[0], 2)
+    peers = ddp.Peers(works.WORKS[0], 2)
     try:
         ours = ddp.Trainer(works.WORKS[0], 2).losses(3)
         assert measure.apart([ours, peers.losses(0, 3), peers.losses(1, 3)]) < 1e-4

@@ -20,7 +20,7 @@ from functools import cache, wraps
 from llvmlite import binding, ir
 
 DATA = object.__basicsize__  # of an array object, in bytes: where the address of its data stands
-I1, I8, I32, I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
+I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 WORDS, POINTER = I64.as_pointer(), I8.as_pointer()
 CALL = ir.FunctionType(I32, [WORDS])
 LOOP = ir.FunctionType(ir.VoidType(), [WORDS, WORDS, WORDS, I64])

@@ -1,6 +1,5 @@
 """The rectifier and the error function on any dense memory: contiguous in some order of axes."""
 
-
 from ._jit import compiled
 from ._layout import dense_order, flat, served, unflat
 from ._math import erf as _erf_of
@@ -9,11 +8,21 @@ from ._memory import empty
 
 def relu(x):
     """y = max(x, 0), NaN for NaN; declines arrays with gaps."""
+    return _each(_relu, x)
+
+
+def erf(x):
+    """y = erf x; declines arrays with gaps."""
+    return _each(_erf, x)
+
+
+def _each(function, x):
+    """What a compiled function makes of the elements of x, in the layout of x."""
     order = dense_order(x) if served(x) else None
     if order is None:
         return NotImplemented
     y = empty(x.size, x.dtype)
-    _relu(flat(x, order), y)
+    function(flat(x, order), y)
     return unflat(y, x.shape, order)
 
 
@@ -39,16 +48,6 @@ def _relu_input(g, y, dx):
     zero = y.dtype.type(0)
     for i in range(y.shape[0]):
         dx[i] = zero if y[i] <= zero else g[i]
-
-
-def erf(x):
-    """y = erf x; declines arrays with gaps."""
-    order = dense_order(x) if served(x) else None
-    if order is None:
-        return NotImplemented
-    y = empty(x.size, x.dtype)
-    _erf(flat(x, order), y)
-    return unflat(y, x.shape, order)
 
 
 @compiled

@@ -94,8 +94,7 @@ def model(work: Work, sync: bool = True) -> Any:
 
 def normalisation(sync: bool) -> Callable[[int], Any]:
     """What makes a layer of batch normalisation."""
-    options: Any = {} if sync else {"sync": False}
-    return lambda channels: nn.BatchNorm2d(channels, **options)
+    return lambda channels: nn.BatchNorm2d(channels, sync=sync)
 
 
 def weights(made: Any) -> dict[str, Array]:

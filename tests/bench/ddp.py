@@ -3,26 +3,23 @@
     python tests/bench/ddp.py [--only W1,W2,W3] [--seconds 20] [--replicas 2] [--capture]
 
 Each process of PyTorch has one thread, as a replica has, and the same rows; both start from the
-same weights, and batch norm is local on both sides (``sync=False``; W3 is left out where BatchNorm
-does not have that). Bursts alternate: while one side runs, the other waits, blocked in a read. The
-faster of PyTorch's two variants counts (plain; channels-last memory and fused SGD). Prints
-milliseconds per step, the ratio of medians with quartiles over rounds, how far losses are apart.
+same weights, and batch norm is local on both sides (``sync=False``). Bursts alternate: while one
+side runs, the other waits, blocked in a read. The faster of PyTorch's two variants counts (plain;
+channels-last memory and fused SGD). Prints milliseconds per step, the ratio of medians with
+quartiles over rounds, how far losses are apart.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import inspect
 import json
-import multiprocessing
-import tempfile
 from datetime import date
 from pathlib import Path
 
 import numpy as np
+from processes import Processes
 
-from minidp import nn
 from minidp.bench import machine
 from minidp.bench.measure import AGREE, apart
 from minidp.bench.report import NOISY, write
@@ -58,43 +55,18 @@ def worker(link, rank, size, meeting, work):
     distributed.destroy_process_group()
 
 
-class Processes:
+class Peers(Processes):
     """The processes of PyTorch, as one entrant per variant."""
 
     def __init__(self, work, size):
-        context = multiprocessing.get_context("spawn")
-        self.folder = tempfile.TemporaryDirectory()
-        meeting = Path(self.folder.name) / "meeting"
-        self.links, self.started = [], []
-        for rank in range(size):
-            here, there = context.Pipe()
-            process = context.Process(target=worker, daemon=True,
-                                      args=(there, rank, size, meeting, work))  # fmt: skip
-            process.start()
-            there.close()
-            self.links.append(here)
-            self.started.append(process)
-        self._tell(weights(model(work)))
-        assert self._answers() == ["ready"] * size
+        super().__init__(worker, size, work)
+        self.tell(weights(model(work)))
+        assert self.answers() == ["ready"] * size
 
     def losses(self, variant, steps):
         """The mean over all rows of the loss of each step."""
-        self._tell((variant, steps))
-        return np.mean(self._answers(), axis=0)
-
-    def _tell(self, what):
-        for link in self.links:
-            link.send(what)
-
-    def _answers(self):
-        """What every process says; an error when one has died."""
-        return [link.recv() for link in self.links]
-
-    def end(self):
-        self._tell(None)
-        for process in self.started:
-            process.join(20)
-        self.folder.cleanup()
+        self.tell((variant, steps))
+        return np.mean(self.answers(), axis=0)
 
 
 def measure(work, options):
@@ -102,7 +74,7 @@ def measure(work, options):
     rows = work.rows // options.replicas * options.replicas
     data = [(x[:rows], y[:rows]) for x, y in batches(work)]
     ours = Trainer(work, options.replicas, options.capture, sync=False, data=data)
-    peers = Processes(work, options.replicas)
+    peers = Peers(work, options.replicas)
     try:
         found = [ours.losses(CHECKED), *(peers.losses(i, CHECKED) for i in range(len(VARIANTS)))]
         entrants = [machine.sgemm(options.replicas), Entrant(OURS, ours.run)]
@@ -136,15 +108,10 @@ def main():
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     importlib.import_module("torch")
-    local = "sync" in inspect.signature(nn.BatchNorm2d).parameters
     result = {}
     for work in WORKS:
-        if work.name not in given.only.split(","):
-            continue
-        if work.name == "W3" and not local:
-            print("W3: left out, BatchNorm2d has no sync=False here")
-            continue
-        result[work.name] = report(work, *measure(work, given))
+        if work.name in given.only.split(","):
+            result[work.name] = report(work, *measure(work, given))
     print(json.dumps(result))
     if given.json:
         write(given.json, {"when": str(date.today()), "works": result})

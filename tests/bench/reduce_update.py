@@ -14,14 +14,13 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import multiprocessing
 import statistics
-import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+from processes import Processes
 
 import minidp as dp
 from minidp import nn, optim
@@ -89,33 +88,17 @@ def worker(link, rank, size, meeting, numbers):
     distributed.destroy_process_group()
 
 
-class Gloo:
-    """Processes of PyTorch, which wait while others run."""
+class Gloo(Processes):
+    """Processes of PyTorch that add ``numbers`` numbers."""
 
-    def __init__(self, size, numbers, meeting):
-        context = multiprocessing.get_context("spawn")
-        self.links, self.started = [], []
-        for rank in range(size):
-            here, there = context.Pipe()
-            process = context.Process(target=worker, daemon=True,
-                                      args=(there, rank, size, meeting, numbers))  # fmt: skip
-            process.start()
-            there.close()
-            self.links.append(here)
-            self.started.append(process)
-        for link in self.links:
-            link.recv()
+    def __init__(self, size, numbers):
+        super().__init__(worker, size, numbers)
+        self.answers()
 
     def seconds(self, steps):
         """Per all_reduce, of the slower process."""
-        for link in self.links:
-            link.send(steps)
-        return max(link.recv() for link in self.links)
-
-    def end(self):
-        for link, process in zip(self.links, self.started, strict=True):
-            link.send(None)
-            process.join(20)
+        self.tell(steps)
+        return max(self.answers())
 
 
 def measure(entrants, steps, rounds):
@@ -138,9 +121,9 @@ def main():
     train = scheduler(given.replicas)
     numbers = sum(p.numel() for p in train.model.parameters())
     entrants = {OURS: lambda steps: ours(train, steps)}
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as at_end:
+    with ExitStack() as at_end:
         if importlib.util.find_spec("torch") is not None:
-            peers = Gloo(given.replicas, numbers, Path(folder) / "meeting")
+            peers = Gloo(given.replicas, numbers)
             at_end.callback(peers.end)
             entrants["gloo, reduction alone"] = peers.seconds
         times = measure(entrants, given.steps, given.rounds)
