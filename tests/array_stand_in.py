@@ -13,6 +13,7 @@ import numpy as np
 from stream_stand_in import WORLD, Misuse, Pointer
 
 from minidp.backend import emulated
+from minidp.nested import leaves
 
 FROM_HOST = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray", "copy")
 METHODS = (
@@ -78,14 +79,14 @@ class Array:
         return computed(function.__name__, function, args, kwargs)
 
     def __getitem__(self, key):
-        if any(getattr(part, "dtype", None) == np.bool_ for part in emulated.pieces(key)):
+        if any(getattr(part, "dtype", None) == np.bool_ for part in leaves(key)):
             wait()  # how many there are, only the host can say
         return computed("indexing", operator.getitem, (self, key), {}, key)
 
     def __setitem__(self, key, value):
         if isinstance(value, np.ndarray) and value.shape:
             raise TypeError("a NumPy array assigned to a part of an array of the GPU")
-        reads = [a for a in emulated.pieces((key, value)) if isinstance(a, Array)]
+        reads = [a for a in leaves((key, value)) if isinstance(a, Array)]
         target, given = self.host, hosts((key, value))
         same_device("assignment", [self, *reads])
         WORLD.work("assignment", reads, [self], lambda: target.__setitem__(*given))
@@ -164,7 +165,7 @@ def hosts(value):
 
 
 def arrays_of(value):
-    return [part for part in emulated.pieces(value) if isinstance(part, Array)]
+    return [part for part in leaves(value) if isinstance(part, Array)]
 
 
 def same_device(what, arrays):
@@ -192,8 +193,8 @@ def wrapped(value, reads, out):
 
 def computed(what, function, args, kwargs, allowed=()):
     """The function's result, made on the current stream; `allowed` may hold NumPy arrays."""
-    free = [id(part) for part in emulated.pieces(allowed)]
-    for part in emulated.pieces((args, kwargs)):
+    free = [id(part) for part in leaves(allowed)]
+    for part in leaves((args, kwargs)):
         if isinstance(part, np.ndarray) and id(part) not in free:
             raise TypeError(f"{what}: Unsupported type <class 'numpy.ndarray'>")
         if isinstance(part, np.ndarray) and WORLD.current_stream().recorded is not None:
@@ -218,7 +219,7 @@ def computed(what, function, args, kwargs, allowed=()):
         np.copyto(array.host, values)  # a capture does nothing yet
 
     def run():
-        for array, value in zip(made, emulated.pieces(call()), strict=True):
+        for array, value in zip(made, leaves(call()), strict=True):
             if array.host is not value:
                 np.copyto(array.host, value)
 

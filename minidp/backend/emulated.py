@@ -19,6 +19,7 @@ import numpy as np
 from minidp.backend.base import Kernel
 from minidp.backend.cuda import GpuBackend
 from minidp.errors import DeviceError, KernelError
+from minidp.nested import leaves
 from minidp.types import Array
 
 _thread = threading.local()  # .device: the index of this thread's current device
@@ -62,7 +63,7 @@ class EmulatedArray(np.ndarray):
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, EmulatedArray | tuple):
-            same_device("indexing", self, [k for k in pieces(key) if isinstance(k, EmulatedArray)])
+            same_device("indexing", self, [k for k in leaves(key) if isinstance(k, EmulatedArray)])
         return wrap(host(self)[host(key)], self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -70,20 +71,9 @@ class EmulatedArray(np.ndarray):
         host(self)[host(key)] = host(value)
 
 
-def pieces(value: Any) -> Iterator[Any]:
-    """The arrays and numbers in nested tuples, lists and dicts."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    if isinstance(value, tuple | list):
-        for part in value:
-            yield from pieces(part)
-    else:
-        yield value
-
-
 def same_device(name: str, array: EmulatedArray, others: Any) -> None:
     """Raise DeviceError unless all arrays among ``others`` are on the device of ``array``."""
-    for other in pieces(others):
+    for other in leaves(others):
         if not isinstance(other, np.ndarray):
             continue
         if not isinstance(other, EmulatedArray):
