@@ -237,7 +237,7 @@ def _filled(given: Any, arrays: dict[Any, Array]) -> Any:
 
 def keys_of(line: Line) -> list[Key]:
     """The random keys that a line is given."""
-    parts = [part for each in line.constants.values()
+    parts = [part for each in [*line.inputs, *line.constants.values()]
              for part in (each if type(each) is tuple else (each,))]  # fmt: skip
     return [part for part in parts if isinstance(part, Key)]
 
