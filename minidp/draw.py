@@ -14,7 +14,7 @@ import numpy as np
 
 from minidp import random
 from minidp.create import float_dtype, like, make, shape_of
-from minidp.mode import aside, mode
+from minidp.mode import aside, mode, told_as
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 from minidp.types import Array, int64
@@ -55,26 +55,31 @@ def _made(values: Array, dtype: Any, device: Any) -> Array:
     return make(values, dtype, device).array
 
 
+@told_as("rand")
 def _uniform(at: At, device: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     values = _numbers(random.uniforms, at, shape)
     # rounding up to 1 would leave the half-open interval
     return _made(np.minimum(values, 1 - float(np.finfo(dtype).epsneg)), dtype, device)
 
 
+@told_as("randn")
 def _normal(at: At, device: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     return _made(_numbers(random.normals, at, shape), dtype, device)
 
 
+@told_as("randint")
 def _integers(at: At, device: Any, shape: tuple[int, ...], low: int, high: int, dtype: Any
               ) -> Array:  # fmt: skip
     values = _numbers(random.uniforms, at, shape)
     return _made(np.floor(values * (high - low)) + low, dtype, device)
 
 
+@told_as("randperm")
 def _order(at: At, device: Any, n: int, dtype: Any) -> Array:
     return _made(np.argsort(_numbers(random.uniforms, at, (n,)), kind="stable"), dtype, device)
 
 
+@told_as("bernoulli")
 def _hits(at: At, device: Any, like: Tensor, chance: Any) -> Array:
     chance = np.asarray(chance)
     if chance.size and not (chance.min() >= 0 and chance.max() <= 1):
@@ -82,6 +87,7 @@ def _hits(at: At, device: Any, like: Tensor, chance: Any) -> Array:
     return _made(_numbers(random.uniforms, at, like.shape) < chance, like.dtype, device)
 
 
+@told_as("exponential_")
 def _waits(at: At, device: Any, shape: tuple[int, ...], rate: float, dtype: Any) -> Array:
     return _made(-np.log1p(-_numbers(random.uniforms, at, shape)) / rate, dtype, device)
 
@@ -182,6 +188,7 @@ def multinomial(
                   device=input.device)  # fmt: skip
 
 
+@told_as("multinomial")
 def _chosen(at: At, device: Any, input: Tensor, num_samples: int, replacement: bool) -> Array:
     weights = np.asarray(input, dtype=np.float64)
     count = weights.shape[-1] if weights.ndim in (1, 2) else 0
