@@ -9,8 +9,7 @@ import numpy as np
 
 from minidp.bound import Binding
 from minidp.graph import Graph
-from minidp.line import ARGUMENT, COMPUTED, Line, Value
-from minidp.noted import keys_of
+from minidp.line import ARGUMENT, COMPUTED, Line, Value, keys_of
 from minidp.placing import Stretch
 from minidp.source import Source
 from minidp.types import Array

@@ -128,8 +128,9 @@ def ones(*sizes: Any, size: Any = None, dtype: Any = None, **options: Any) -> Te
 
 
 def empty(*sizes: Any, size: Any = None, dtype: Any = None, **options: Any) -> Tensor:
-    """A tensor whose values are not set."""
-    return make(np.empty(shape_of(sizes, size), float_dtype(dtype)), **options)
+    """A tensor whose values are not set; in a captured step, always the same, 0."""
+    new = np.empty if mode.watch is None else np.zeros
+    return make(new(shape_of(sizes, size), float_dtype(dtype)), **options)
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, **options: Any) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 
 from minidp import random
 from minidp.create import float_dtype, like, make, shape_of
-from minidp.mode import mode
+from minidp.mode import aside, mode, told_as
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 from minidp.types import Array, int64
@@ -24,17 +24,72 @@ __all__ = [
     "randn_like", "randperm",
 ]  # fmt: skip
 Maybe = random.Generator | None
+At = tuple[random.Key, int, int | None]
+"""Which random numbers: a key, the global row of the first row here, and the axis of rows."""
 
 
-def _numbers(draw: Any, shape: Any, generator: Maybe, batch_dim: int | None = None) -> Array:
-    """float64 numbers of this thread's generator, or of the given one."""
+def _drawn(
+    function: Any, generator: Maybe, batch_dim: int | None, *given: Any, device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
+    """A tensor of the array that ``function(at, device, *given)`` makes, where ``at`` tells which
+    random numbers: the key of this thread's generator, or of the given one, the global row of the
+    first row here, and the axis of rows. A captured step that is replayed calls it again."""
     key = (generator or random.generator_here()).next_key()
+    first = 0 if batch_dim is None or mode.replica is None else mode.replica.first_row
+    return Tensor(aside(function, (key, first, batch_dim), device, *given), requires_grad)
+
+
+def _numbers(draw: Any, at: At, shape: tuple[int, ...]) -> Array:
+    """float64 numbers, as ``draw`` makes them."""
+    key, first, batch_dim = at
     if batch_dim is None:
         return draw(key, int(np.prod(shape, dtype=int))).reshape(shape)
     axis = axis_of("batch_dim", batch_dim, len(shape))
-    rest, first = (*shape[:axis], *shape[axis + 1 :]), mode.replica.first_row if mode.replica else 0
+    rest = *shape[:axis], *shape[axis + 1 :]
     values = draw(key, int(np.prod(rest, dtype=int)), first, shape[axis])
     return np.ascontiguousarray(np.moveaxis(values.reshape(shape[axis], *rest), 0, axis))
+
+
+def _made(values: Array, dtype: Any, device: Any) -> Array:
+    return make(values, dtype, device).array
+
+
+@told_as("rand")
+def _uniform(at: At, device: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    values = _numbers(random.uniforms, at, shape)
+    # rounding up to 1 would leave the half-open interval
+    return _made(np.minimum(values, 1 - float(np.finfo(dtype).epsneg)), dtype, device)
+
+
+@told_as("randn")
+def _normal(at: At, device: Any, shape: tuple[int, ...], dtype: Any) -> Array:
+    return _made(_numbers(random.normals, at, shape), dtype, device)
+
+
+@told_as("randint")
+def _integers(at: At, device: Any, shape: tuple[int, ...], low: int, high: int, dtype: Any
+              ) -> Array:  # fmt: skip
+    values = _numbers(random.uniforms, at, shape)
+    return _made(np.floor(values * (high - low)) + low, dtype, device)
+
+
+@told_as("randperm")
+def _order(at: At, device: Any, n: int, dtype: Any) -> Array:
+    return _made(np.argsort(_numbers(random.uniforms, at, (n,)), kind="stable"), dtype, device)
+
+
+@told_as("bernoulli")
+def _hits(at: At, device: Any, like: Tensor, chance: Any) -> Array:
+    chance = np.asarray(chance)
+    if chance.size and not (chance.min() >= 0 and chance.max() <= 1):
+        raise ValueError("bernoulli: expected probabilities from 0 to 1")
+    return _made(_numbers(random.uniforms, at, like.shape) < chance, like.dtype, device)
+
+
+@told_as("exponential_")
+def _waits(at: At, device: Any, shape: tuple[int, ...], rate: float, dtype: Any) -> Array:
+    return _made(-np.log1p(-_numbers(random.uniforms, at, shape)) / rate, dtype, device)
 
 
 def rand(
@@ -42,10 +97,8 @@ def rand(
     batch_dim: int | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
     """Uniform random numbers in [0, 1)."""
-    kind = float_dtype(dtype)
-    values = _numbers(random.uniforms, shape_of(sizes, size), generator, batch_dim)
-    # rounding up to 1 would leave the half-open interval
-    return make(np.minimum(values, 1 - float(np.finfo(kind).epsneg)), kind, **options)
+    shape, kind = shape_of(sizes, size), float_dtype(dtype)
+    return _drawn(_uniform, generator, batch_dim, shape, kind, **options)
 
 
 def randn(
@@ -53,8 +106,8 @@ def randn(
     batch_dim: int | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
     """Random numbers of the standard normal distribution."""
-    values = _numbers(random.normals, shape_of(sizes, size), generator, batch_dim)
-    return make(values, float_dtype(dtype), **options)
+    shape, kind = shape_of(sizes, size), float_dtype(dtype)
+    return _drawn(_normal, generator, batch_dim, shape, kind, **options)
 
 
 def randint(
@@ -70,14 +123,13 @@ def randint(
         raise TypeError(f"randint: expected a size: randint({low or high}, (2, 3))")
     if not low < high:
         raise ValueError(f"randint: expected low < high, got low={low} and high={high}")
-    values = _numbers(random.uniforms, shape_of((size,)), generator, batch_dim)
-    return make(np.floor(values * (int(high) - low)) + low, dtype or int64, **options)
+    given = shape_of((size,)), low, int(high), dtype or int64
+    return _drawn(_integers, generator, batch_dim, *given, **options)
 
 
 def randperm(n: int, *, generator: Maybe = None, dtype: Any = None, **options: Any) -> Tensor:
     """The numbers 0 .. n-1 in random order."""
-    values = _numbers(random.uniforms, (n,), generator)
-    return make(np.argsort(values, kind="stable"), dtype or int64, **options)
+    return _drawn(_order, generator, None, n, dtype or int64, **options)
 
 
 def rand_like(input: Tensor, **options: Any) -> Tensor:
@@ -101,8 +153,8 @@ def normal(
 ) -> Tensor:
     """Normal random numbers with this mean and standard deviation, which may be tensors."""
     given = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
-    if isinstance(std, Tensor) and std.numel() and np.asarray(std.detach()).min() < 0:
-        raise ValueError("normal: a standard deviation is negative")
+    if isinstance(std, Tensor):
+        aside(_check_deviation, std.detach())
     if given:
         size, options = np.broadcast_shapes(*(x.shape for x in given)), like(given[0], options)
     found = randn(shape_of((size or (),)), generator=generator, **options)
@@ -110,15 +162,17 @@ def normal(
     return found * std + mean
 
 
+def _check_deviation(std: Tensor) -> None:
+    if std.numel() and np.asarray(std).min() < 0:
+        raise ValueError("normal: a standard deviation is negative")
+
+
 def bernoulli(
     input: Tensor, p: float | None = None, *, generator: Maybe = None, batch_dim: int | None = None
 ) -> Tensor:
     """1 with the probabilities ``input`` (or with ``p`` everywhere), else 0."""
-    chance = np.asarray(input.detach()) if p is None else p
-    if np.size(chance) and not (np.min(chance) >= 0 and np.max(chance) <= 1):
-        raise ValueError("bernoulli: expected probabilities from 0 to 1")
-    hits = _numbers(random.uniforms, input.shape, generator, batch_dim) < chance
-    return make(hits, input.dtype, input.device)
+    x = input.detach()
+    return _drawn(_hits, generator, batch_dim, x, x if p is None else p, device=x.device)
 
 
 @method()
@@ -130,7 +184,13 @@ def multinomial(
     With replacement by the inverse of the cumulated weights, without by the largest of weight /
     exponential number (Efraimidis and Spirakis 2006).
     """
-    weights = np.asarray(input.detach(), dtype=np.float64)
+    return _drawn(_chosen, generator, None, input.detach(), num_samples, replacement,
+                  device=input.device)  # fmt: skip
+
+
+@told_as("multinomial")
+def _chosen(at: At, device: Any, input: Tensor, num_samples: int, replacement: bool) -> Array:
+    weights = np.asarray(input, dtype=np.float64)
     count = weights.shape[-1] if weights.ndim in (1, 2) else 0
     total = weights.sum(axis=-1, keepdims=True)
     if not count or num_samples < 1 or not (weights >= 0).all() or not (
@@ -138,17 +198,17 @@ def multinomial(
         raise ValueError(f"multinomial({input.shape}, {num_samples}): expected rows of finite "
                          "weights, not negative and not all 0, and one sample or more")  # fmt: skip
     if replacement:
-        draws = _numbers(random.uniforms, (*weights.shape[:-1], num_samples), generator) * total
+        draws = _numbers(random.uniforms, at, (*weights.shape[:-1], num_samples)) * total
         bounds = np.cumsum(weights, axis=-1)[..., None, :]
         found = np.minimum((draws[..., None] >= bounds).sum(axis=-1), count - 1)
-        return make(found, int64, input.device)
+        return _made(found, int64, device)
     if num_samples > (weights > 0).sum(axis=-1).min():
         raise ValueError(f"multinomial: {num_samples} samples without replacement are more than "
                          "there are positive weights")  # fmt: skip
-    waits = -np.log1p(-_numbers(random.uniforms, weights.shape, generator))
+    waits = -np.log1p(-_numbers(random.uniforms, at, weights.shape))
     with np.errstate(divide="ignore"):
         order = np.argsort(np.where(weights > 0, waits / weights, np.inf), axis=-1, kind="stable")
-    return make(order[..., :num_samples], int64, input.device)
+    return _made(order[..., :num_samples], int64, device)
 
 
 # In place
@@ -189,5 +249,4 @@ def random_(self: Tensor, low: Any = 0, high: Any = None, *, generator: Maybe = 
 @method("exponential_")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Maybe = None) -> Tensor:
     """Random numbers with the density lambd e^(-lambd x), in place."""
-    values = -np.log1p(-_numbers(random.uniforms, self.shape, generator)) / lambd
-    return self.copy_(make(values, self.dtype))
+    return self.copy_(_drawn(_waits, generator, None, self.shape, lambd, self.dtype))

@@ -139,11 +139,18 @@ class Line:
     def __str__(self) -> str:
         if self.node is not None:
             return f"{self.text} = {self.inputs[0]}"
-        given = [str(each) for each in self.inputs if each is not None]
-        given += [f"{name}={value}" for name, value in self.constants.items()]
+        given = [told(each) for each in self.inputs if each is not None]
+        given += [f"{name}={told(value)}" for name, value in self.constants.items()]
         targets = ", ".join(map(str, self.outputs))
         name = self.op.name if self.op is not None else self.text
         return f"{targets}{' = ' * bool(targets)}{name}({', '.join(given)})"
+
+
+def told(given: Any) -> str:
+    """What a line is given, for people to read."""
+    if type(given) is tuple:
+        return f"({', '.join(map(told, given))}{',' * (len(given) == 1)})"
+    return str(given)
 
 
 def values_in(given: Any) -> list[Value]:
@@ -158,6 +165,13 @@ def source(draw: Draw) -> Source:
     """Where a replay gets the random key that a recording had from ``draw``."""
     ours = mode.replica is not None and draw.generator is mode.replica.generator
     return InReplica() if ours else draw.generator
+
+
+def keys_of(line: Line) -> list[Key]:
+    """The random keys that a line is given."""
+    parts = [part for each in [*line.inputs, *line.constants.values()]
+             for part in (each if type(each) is tuple else (each,))]  # fmt: skip
+    return [part for part in parts if isinstance(part, Key)]
 
 
 def agree(a: Any, b: Any, values: Callable[[Value, Value], bool]) -> bool:

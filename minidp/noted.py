@@ -17,7 +17,7 @@ from minidp.backend import CPU
 from minidp.calling import callable_of
 from minidp.formula import Fused, evaluate
 from minidp.graph import Graph
-from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value
+from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value, keys_of
 from minidp.promotion import promoted
 from minidp.tensor import wrap
 from minidp.types import Array, DType, Shape
@@ -233,13 +233,6 @@ def _filled(given: Any, arrays: dict[Any, Array]) -> Any:
     if isinstance(given, (Value, Key)):
         return arrays[given]
     return tuple(_filled(each, arrays) for each in given) if type(given) is tuple else given
-
-
-def keys_of(line: Line) -> list[Key]:
-    """The random keys that a line is given."""
-    parts = [part for each in line.constants.values()
-             for part in (each if type(each) is tuple else (each,))]  # fmt: skip
-    return [part for part in parts if isinstance(part, Key)]
 
 
 def words_of(key: tuple[int, int, int]) -> list[int]:

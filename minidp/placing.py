@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from minidp.line import COMPUTED, Line, Value
-from minidp.noted import Noted, Recording, computed_by, keys_of
+from minidp.line import COMPUTED, Line, Value, keys_of
+from minidp.noted import Noted, Recording, computed_by
 
 
 @dataclass(eq=False)

@@ -9,8 +9,7 @@ from typing import Any
 
 from minidp.calling import callable_of
 from minidp.graph import Graph
-from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value
-from minidp.noted import keys_of
+from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value, keys_of
 from minidp.op import Op
 from minidp.tensor import wrap
 from minidp.types import Array

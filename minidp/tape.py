@@ -199,11 +199,12 @@ class Tape(Watch):
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run it unrecorded now, and again each time the graph is replayed.
 
-        Its arguments that are Tensors or arrays, and what it returns if that is one, are values.
+        Its arguments that are Tensors or arrays, alone or in tuples, and what it returns if that
+        is one, are values; random keys among them are drawn anew.
         """
         for shared in [a for a in arguments if isinstance(a, Tensor) and type(a) is not Tensor]:
             self.met(shared)
-        given = [self.input(a.array if isinstance(a, Tensor) else a) for a in arguments]
+        given = [self._constant(a.array if isinstance(a, Tensor) else a) for a in arguments]
         with switched(watch=None):
             result = function(*arguments)
         if getattr(function, "told_as", "") == "update":

@@ -21,7 +21,7 @@ KERNELS = {
     "elementwise": ("relu", "relu_input", "erf"),
     "embedding": ("embedding", "embedding_weight"),
     "gru": ("gru", "gru_back"),
-    "index": ("take_along_dim", "scatter_along"),
+    "index": ("in_range", "take_along_dim", "scatter_along"),
     "linalg": ("linear", "matmul"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),

@@ -1,19 +1,16 @@
 """Rows of a table by number, and the adjoint: rows added up by number. Both move memory only."""
 
-import numpy as np
-
 from ._jit import compiled
 from ._layout import ready, served
 from ._memory import empty
-
-WHOLE = np.dtype(np.int64)
+from .index import whole
 
 
 def embedding(input, weight, *, padding_idx):
     """The rows of weight that `input` numbers; IndexError for a number that is none."""
     if not served(weight) or input.dtype.kind != "i":
         return NotImplemented
-    numbers, table = _numbers(input), ready(weight)
+    numbers, table = whole(input), ready(weight)
     y = empty((numbers.size, weight.shape[1]), weight.dtype)
     bad = _take(numbers, table, y)
     if bad >= 0:
@@ -21,10 +18,6 @@ def embedding(input, weight, *, padding_idx):
             f"embedding: index {numbers[bad]} is not a row of the table, 0 to {len(weight) - 1}"
         )
     return y.reshape(*input.shape, weight.shape[1])
-
-
-def _numbers(input):
-    return ready(input if input.dtype == WHOLE else input.astype(WHOLE)).reshape(input.size)
 
 
 @compiled
@@ -43,7 +36,7 @@ def embedding_weight(g, input, *, shape, padding_idx):
     """Zeros of `shape` with each row of g added at its number, in order; none at `padding_idx`."""
     if not served(g):
         return NotImplemented
-    y, numbers = empty(shape, g.dtype), _numbers(input)
+    y, numbers = empty(shape, g.dtype), whole(input)
     rows = ready(g).reshape(numbers.size, shape[1])
     _add(rows, numbers, -1 if padding_idx is None else padding_idx, y)
     return y

@@ -1,4 +1,4 @@
-"""Values chosen along one axis, and their adjoint: both move memory only."""
+"""Values chosen along one axis, their adjoint, and places that are checked: moves of memory."""
 
 import math
 
@@ -7,6 +7,35 @@ import numpy as np
 from ._jit import compiled
 from ._layout import ready, served
 from ._memory import empty
+
+
+def in_range(index, *, low, high, name):
+    """A copy of `index` as int64; IndexError for a number outside of low .. high - 1."""
+    if index.dtype.kind not in "iu":
+        return NotImplemented
+    places = whole(index)
+    y = empty(index.shape, np.int64)
+    wrong = _copy(places, low, high, y.reshape(index.size))
+    if wrong < 0:
+        return y
+    raise IndexError(f"{name}: index {places[wrong]} is out of range for an axis of size {high}; "
+                     f"expected {low} to {high - 1}")  # fmt: skip
+
+
+def whole(index):
+    """Numbers in a row, as int64."""
+    wide = index if index.dtype == np.int64 else index.astype(np.int64)
+    return ready(wide).reshape(index.size)
+
+
+@compiled
+def _copy(index, low, high, y):
+    """Copy numbers; the place of the first wrong one, else -1."""
+    for i in range(index.shape[0]):
+        if not low <= index[i] < high:
+            return i
+        y[i] = index[i]
+    return -1
 
 
 def take_along_dim(x, index, *, dim):

@@ -8,7 +8,7 @@ from typing import Any
 from minidp.autograd import no_grad
 from minidp.create import as_tensor
 from minidp.functions import broadcast_tensors
-from minidp.mode import mode
+from minidp.mode import aside, mode
 from minidp.tensor import Tensor
 from minidp.types import Shape, category
 
@@ -81,21 +81,28 @@ class Distribution:
 
     def _require(self, holds: Any, name: str, values: Tensor, rule: str) -> None:
         """A ValueError for a parameter that breaks a rule."""
-        if self._checks and not bool(holds.all()):
-            raise ValueError(f"{type(self).__name__}: {name} of shape {values.shape} has to be "
-                             f"{rule}; it is {values}")  # fmt: skip
+        if self._checks:
+            told = f"{type(self).__name__}: {name} of shape {values.shape} has to be {rule}; it is"
+            aside(_check, holds.detach(), values.detach(), told)
 
     def _value(self, value: Any, inside: Any = None, support: str = "") -> Tensor:
         """A value as a tensor, seen to be a possible outcome."""
         value = as_tensor(value)
-        if self._checks and inside is not None and not bool(inside(value).all()):
-            raise ValueError(f"{type(self).__name__}.log_prob: a value is not {support}: {value}")
+        if self._checks and inside is not None:
+            told = f"{type(self).__name__}.log_prob: a value is not {support}:"
+            aside(_check, inside(value).detach(), value.detach(), told)
         return value
 
     def __repr__(self) -> str:
         shown = {n: x for n, x in vars(self).items() if isinstance(x, Tensor) and n[0] != "_"}
         texts = [f"{n}: {x.item() if x.numel() == 1 else x.shape}" for n, x in shown.items()]
         return f"{type(self).__name__}({', '.join(texts)})"
+
+
+def _check(holds: Tensor, values: Tensor, told: str) -> None:
+    """The ValueError ``told`` unless all ``holds``; a captured step checks in each run."""
+    if not bool(holds.all()):
+        raise ValueError(f"{told} {values}")
 
 
 def parameters(*given: Any) -> tuple[Tensor, ...]:

@@ -74,7 +74,7 @@ class Uniform(Distribution):
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = parameters(low, high)
         super().__init__(self.low.shape, (), validate_args)
-        self._require(self.low < self.high, "high", self.high, f"greater than low, {self.low}")
+        self._require(self.low < self.high, "high", self.high, "greater than low")
 
     @property
     def mean(self) -> Tensor:
@@ -92,7 +92,7 @@ class Uniform(Distribution):
         return (value >= self.low) & (value <= self.high)
 
     def log_prob(self, value: Any) -> Tensor:
-        value = self._value(value, self._inside, f"from {self.low} to {self.high}")
+        value = self._value(value, self._inside, "from low to high")
         inside = (value >= self.low) & (value < self.high)
         return where(inside, 0.0, -math.inf) - (self.high - self.low).log()
 

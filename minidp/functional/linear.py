@@ -8,6 +8,7 @@ from minidp.arguments import expect_tensors
 from minidp.create import arange
 from minidp.errors import DTypeError, ShapeError
 from minidp.functional.ranks import alike
+from minidp.functions.index import in_range
 from minidp.ops import linalg
 from minidp.tensor import Tensor
 from minidp.types import category
@@ -51,8 +52,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if category(tensor.dtype) != 1:
         raise DTypeError(f"one_hot is only applicable to integer tensors, got {tensor.dtype}")
-    low, high = (int(tensor.amin()), int(tensor.amax())) if tensor.numel() else (0, num_classes - 1)
-    count = high + 1 if num_classes == -1 else num_classes
-    if low < 0 or high >= count or count <= 0:
-        raise ValueError(f"one_hot: class values {low} to {high}; expected 0 to {count - 1}")
-    return (tensor.unsqueeze(-1) == arange(count, device=tensor.device)).long()
+    count = num_classes
+    if num_classes == -1:
+        count = int(tensor.amax()) + 1 if tensor.numel() else 0
+    if count <= 0:
+        raise ValueError(f"one_hot({tensor.shape}, {num_classes}): expected at least one class")
+    places = in_range("one_hot", tensor, count)
+    return (places.unsqueeze(-1) == arange(count, device=tensor.device)).long()

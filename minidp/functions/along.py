@@ -31,24 +31,22 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _checked(name: str, x: Tensor, dim: int, index: Tensor) -> int:
-    """The axis ``dim``, along which the places that ``index`` names exist."""
+def _checked(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
+    """The axis ``dim``, and the places along it that ``index`` names, which exist, as int64."""
     axis = axis_of(name, dim, x.ndim)
     sizes, own = index.shape or (1,), x.shape or (1,)
     if len(sizes) != len(own) or any(n > own[a] for a, n in enumerate(sizes) if a != axis):
         raise ShapeError(f"{name}: an index of {index.shape} along axis {axis} of {x.shape}")
-    in_range(name, index, own[axis])
-    return axis
+    return axis, in_range(name, index, own[axis])
 
 
 def _grid(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Any, ...]:
     """The key of the places (i, ..., index[i, ...], ...) along ``dim``; all are checked."""
-    index._read()  # a captured step knows a key's places only as constants
-    axis, rank = _checked(name, x, dim, index), max(x.ndim, 1)
+    (axis, index), rank = _checked(name, x, dim, index), max(x.ndim, 1)
     sizes = index.shape or (1,)
     grid = [place(np.arange(n).reshape(n, *(1,) * (rank - 1 - a)), x.device)
             for a, n in enumerate(sizes)]  # fmt: skip
-    grid[axis] = index.array.reshape(sizes).astype("int64")  # a copy: backward needs it
+    grid[axis] = reshape(index, sizes).array
     return tuple(grid)
 
 
@@ -60,12 +58,11 @@ def _along(name: str, x: Tensor, dim: int, index: Tensor, low: bool = False) -> 
     """The key of the slices ``index``, a vector, along ``dim``, counted from the end if negative
     and that is allowed."""
     axis = axis_of(name, dim, x.ndim)
-    index._read()
     if index.ndim > 1:
         raise ShapeError(f"{name}: the index has shape {index.shape}; expected a vector")
     size = (x.shape or (1,))[axis]
-    in_range(name, index, size, -size if low else 0)
-    return (WHOLE,) * axis + (index.array.reshape(-1).astype("int64"),)
+    places = in_range(name, reshape(index, (-1,)), size, -size if low else 0)
+    return (WHOLE,) * axis + (places.array,)
 
 
 @method()
@@ -76,7 +73,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     tensor([[2],
             [3]])
     """
-    axis = _checked("gather", input, dim, index)
+    axis, index = _checked("gather", input, dim, index)
     x, places = (reshape(each, each.shape or (1,)) for each in (input, index))
     part = tuple(WHOLE if a == axis else slice(0, n) for a, n in enumerate(places.shape))
     return reshape(ops.take_along_dim(get(x, key=part), places, dim=axis), index.shape)
@@ -88,7 +85,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     if dim is None:
         return gather(ravel(input), 0, ravel(indices))
     axis = axis_of("take_along_dim", dim, input.ndim)
-    in_range("take_along_dim", indices, input.shape[axis], -input.shape[axis])
+    indices = in_range("take_along_dim", indices, input.shape[axis], -input.shape[axis])
     shape = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :])
                                   for x in (input, indices)))  # fmt: skip
     x, places = (broadcast_to(x, (*shape[:axis], x.shape[axis], *shape[axis + 1 :]))
@@ -144,7 +141,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     >>> dp.scatter_add(dp.zeros(3), 0, dp.tensor([0, 2, 2]), dp.ones(3))
     tensor([1., 0., 2.])
     """
-    axis, shape = _checked("scatter_add", input, dim, index), index.shape or (1,)
+    (axis, index), shape = _checked("scatter_add", input, dim, index), index.shape or (1,)
     new = reshape(_values("scatter_add", input, src, index), shape)
     whole = input.shape or (1,)
     part = tuple(m if a == axis else n for a, (n, m) in enumerate(zip(shape, whole, strict=True)))
@@ -177,6 +174,8 @@ def scatter_reduce(
     is false) by "sum", "prod", "mean", "amax" or "amin"."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise ValueError(f"scatter_reduce: {reduce!r} is not one of sum, prod, mean, amax, amin")
+    if reduce == "prod":
+        index._read()  # how often each place occurs decides on the steps
     key = _grid("scatter_reduce", input, dim, index)
     new = _values("scatter_reduce", input, src, index)
     if not include_self:

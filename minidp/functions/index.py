@@ -13,7 +13,9 @@ import numpy as np
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.inplace import take_over
 from minidp.mode import aside, mode
+from minidp.ops import index as ops
 from minidp.ops.index import get, set_at
+from minidp.ops.layout import copy
 from minidp.placement import place
 from minidp.tensor import Tensor, method
 
@@ -21,36 +23,32 @@ __all__: list[str] = []
 WHOLE = slice(None)
 
 
-def in_range(name: str, index: Any, size: int, low: int = 0) -> None:
-    """Raise an IndexError that names a value of an index array outside of low .. size - 1."""
-    array = index.array if isinstance(index, Tensor) else index
-    if array.dtype.kind not in "iu":
-        raise DTypeError(f"{name}: an index of {array.dtype}; expected integers")
-    if array.size and (array.min() < low or array.max() >= size):
-        value = int(array.min() if array.min() < low else array.max())
-        raise IndexError(
-            f"{name}: index {value} is out of range for an axis of size {size}; "
-            f"expected {low} to {size - 1}"
-        )
+def in_range(name: str, index: Any, size: int, low: int = 0) -> Any:
+    """An index array or tensor as int64, a copy; an IndexError, also when a captured step is
+    replayed, names a value outside of low .. size - 1."""
+    if index.dtype.kind not in "iu":
+        raise DTypeError(f"{name}: an index of {index.dtype}; expected integers")
+    return ops.in_range(index, low=low, high=size, name=name)
 
 
 def _part(part: Any, device: Any) -> Any:
-    """One part of a key: a slice, None, Ellipsis, an int, or an array on ``device`` (a copy,
-    since backward needs it)."""
+    """One part of a key: a slice, None, Ellipsis, an int, or an array on ``device`` (masks are
+    copies, since backward needs them)."""
     if part is None or part is ... or isinstance(part, slice) or type(part) is int:
         return part
     if isinstance(part, Tensor) and part.dtype == np.uint8:
         raise IndexError("an index of uint8: say .bool() for a mask, .long() for places")
+    part = part if hasattr(part, "dtype") else np.asarray(part)
+    if part.dtype.kind not in "biu":
+        if 0 not in part.shape:
+            raise IndexError(f"an index of {part.dtype}: expected integers, booleans or slices")
+        part = np.zeros(part.shape, np.int64)  # an empty list
+    mask = part.dtype.kind == "b"
+    if part.ndim == 0 and not mask:
+        return int(part)
     if isinstance(part, Tensor):
-        part._read()  # a captured step knows places only as constants
-    array = part.array if isinstance(part, Tensor) else part
-    array = array if hasattr(array, "strides") else np.asarray(array)
-    if array.dtype.kind not in "biu" and array.size:
-        raise IndexError(f"an index of {array.dtype}: expected integers, booleans or slices")
-    if array.ndim == 0 and array.dtype.kind != "b":
-        return int(array)
-    kind = array.dtype if array.dtype.kind in "biu" else np.int64  # of an empty list
-    return place(array.astype(kind), device)
+        return (copy(part) if mask else part.detach()).to(device).array
+    return place(part.copy() if mask else part, device)
 
 
 def _steps(self: Tensor, key: Any) -> tuple[Any, Any]:
@@ -67,9 +65,8 @@ def _steps(self: Tensor, key: Any) -> tuple[Any, Any]:
     view, places, axis = [], [], 0
     for part, width in zip(parts, widths, strict=True):
         if hasattr(part, "strides"):
-            _check(part, self.shape[axis : axis + width], axis)
+            places.append(_checked(part, self.shape[axis : axis + width], axis))
             view += [WHOLE] * width
-            places.append(part)
         elif part is ...:
             view, places = [*view, *rest], [*places, *rest]
             axis += len(rest)
@@ -85,16 +82,21 @@ def is_mask(part: Any) -> bool:
     return hasattr(part, "dtype") and part.dtype.kind == "b"
 
 
-def _check(part: Any, shape: tuple[int, ...], axis: int) -> None:
+def _checked(part: Any, shape: tuple[int, ...], axis: int) -> Any:
     if not is_mask(part):
-        in_range(f"x[...], axis {axis}", part, shape[0], -shape[0])
-    elif part.shape != shape:
+        return in_range(f"x[...], axis {axis}", part, shape[0], -shape[0])
+    if part.shape != shape:
         raise IndexError(f"a mask of shape {part.shape} for axes of {shape}, from axis {axis}")
+    return part
 
 
 @method("__getitem__")
 def getitem(self: Tensor, key: Any) -> Tensor:
     """The elements that ``key`` names; slices give views, masks and index arrays copies."""
+    if mode.watch is not None:  # a mask of the step decides on the shape of what it reads
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, Tensor) and is_mask(part):
+                part._read()
     view, places = _steps(self, key)
     x = self if view is None else get(self, key=view)
     return x if places is None else get(x, key=places)

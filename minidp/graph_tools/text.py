@@ -7,7 +7,7 @@ from operator import setitem
 from typing import TYPE_CHECKING, Any
 
 from minidp.graph_tools import lifetimes
-from minidp.line import Key, Line, Value
+from minidp.line import Key, Line, Value, keys_of, values_in
 
 if TYPE_CHECKING:
     from minidp.graph import Graph
@@ -178,8 +178,9 @@ def _call(line: Line) -> str:
         target, key, value = line.inputs
         return f"{target}[{_index(key)}] = {value}"
     names = [title(line.call), *(title(each) for each in line.inputs if callable(each))]
-    given = ", ".join(str(each) for each in line.inputs if isinstance(each, Value))
-    return f"{': '.join(names)} {given}".rstrip()
+    given = ", ".join(map(str, [*values_in(line.inputs), *keys_of(line)]))
+    targets = "".join(f"{output} = " for output in line.outputs)
+    return f"{targets}{': '.join(names)} {given}".rstrip()
 
 
 def title(function: Any) -> str:

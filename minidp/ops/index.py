@@ -61,6 +61,17 @@ def extreme_share(g: Any, own: Any, x: Any, value: Any, y: Any, key: Any) -> Any
     return share * kept if own is x else get(share, key=key) * taken
 
 
+@op("i:... -> i:...")
+def in_range(xp: Any, index: Array, low: int, high: int, name: str) -> Array:
+    """A copy of ``index`` as int64; IndexError where a number is outside of low .. high - 1."""
+    wrong = (index < low) | (index >= high)
+    if bool(xp.any(wrong)):
+        value = int(index[wrong].reshape(-1)[0])
+        raise IndexError(f"{name}: index {value} is out of range for an axis of size {high}; "
+                         f"expected {low} to {high - 1}")  # fmt: skip
+    return xp.array(index, dtype="int64", order="C", copy=True)
+
+
 @op("..., i:... -> ...",
     x=lambda g, index, x_shape, dim: scatter_along(g, index, shape=x_shape, dim=dim))  # fmt: skip
 def take_along_dim(xp: Any, x: Array, index: Array, dim: int) -> Array:

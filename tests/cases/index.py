@@ -24,6 +24,15 @@ def _put(rng):
     return [Sample([x], {"shape": s, "key": key}) for x, s, key in found]
 
 
+@row("in_range")
+def _in_range(rng):
+    given = {"low": -4, "high": 4, "name": "a test"}
+    wide = rng.integers(-4, 4, (3, 5))
+    narrow = wide[:, ::-2].astype("i4")
+    kinds = [wide, wide.T, narrow, np.arange(4, dtype="u1"), wide[:0], np.asarray(wide[0, 0])]
+    return [Sample([index], given) for index in kinds]
+
+
 @row("take_along_dim", broadcasts=False)
 def _take_along_dim(rng):
     return [
