@@ -1,8 +1,4 @@
-"""What rules share that find the cotangents of all arguments at once.
-
-Such a rule runs one op where it only computes, and is composed of many where it is recorded, to be
-differentiated again: then it needs no rule of its own.
-"""
+"""What rules share that find the cotangents of all arguments at once, and ops made of ops."""
 
 from __future__ import annotations
 
@@ -10,9 +6,33 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from minidp.mode import mode
+from minidp.mode import mode, switched
+from minidp.op import op
 from minidp.ops.comparison import full_like
 from minidp.tensor import Tensor
+
+
+def composite(line: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a composition of ops that is one op, with kernels of its own, where it only
+    computes; where it is recorded, to be differentiated again, it is its parts: so it needs no
+    rules. ``xp`` is there as in every body, but the parts know their own."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def body(xp: Any, *arrays: Any, **constants: Any) -> Any:
+            with switched(watch=None):  # the parts are no lines of a captured step
+                return function(xp, *arrays, **constants)
+
+        whole = op(line, **options)(body)
+
+        @wraps(function)
+        def call(*inputs: Any, **constants: Any) -> Any:
+            recorded = mode.grad and any(isinstance(each, Tensor) for each in inputs)
+            return function(None, *inputs, **constants) if recorded else whole(*inputs, **constants)
+
+        return call
+
+    return declare
 
 
 def each(adjoint: Callable[..., Any], names: str) -> dict[str, Any]:

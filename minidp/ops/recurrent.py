@@ -105,10 +105,3 @@ def sigmoid(xp: Any, a: Array) -> Array:
     xp.exp(a, out=a)
     a += 1
     return xp.reciprocal(a, out=a)
-
-
-def met(steps: list[tuple[int, int]], k: int) -> tuple[int, slice]:
-    """How many rows of step k go on from the step before, and where they were there."""
-    start, n = steps[k - 1] if k else (0, 0)
-    n = min(n, steps[k][1])
-    return n, slice(start, start + n)
