@@ -15,7 +15,7 @@ from minidp.tensor import Tensor
 def composite(line: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare a composition of ops that is one op, with kernels of its own, where it only
     computes; where it is recorded, to be differentiated again, it is its parts: so it needs no
-    rules. ``xp`` is there as in every body, but the parts know their own."""
+    rules. ``xp`` is None there; the parts know their own."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -56,8 +56,3 @@ def each(adjoint: Callable[..., Any], names: str) -> dict[str, Any]:
 def given(g: Any, output: int, like: Any) -> Any:
     """The cotangent of an output, zeros when nothing used it."""
     return g[output] if output in g else full_like(like, value=0.0)
-
-
-def recorded(g: Any, *values: Any) -> bool:
-    """Whether what a rule does is recorded, to be differentiated again."""
-    return mode.grad and any(isinstance(each, Tensor) for each in (*g.values(), *values))

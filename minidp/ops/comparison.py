@@ -10,8 +10,7 @@ from minidp.promotion import result_type
 from minidp.types import Array, DType
 
 __all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
-           "bitwise_xor", "eq", "ge", "gt", "isfinite", "isnan", "le", "lt", "ne",
-           "signbit"]  # fmt: skip
+           "bitwise_xor", "eq", "ge", "gt", "le", "lt", "ne"]  # fmt: skip
 
 
 @op("..., ... -> b:...")
@@ -48,24 +47,6 @@ def gt(xp: Any, a: Array, b: Array) -> Array:
 def ge(xp: Any, a: Array, b: Array) -> Array:
     """a >= b, element by element."""
     return xp.greater_equal(a, b)
-
-
-@op("... -> b:...")
-def isnan(xp: Any, x: Array) -> Array:
-    """Whether an element is NaN."""
-    return xp.isnan(x)
-
-
-@op("... -> b:...")
-def isfinite(xp: Any, x: Array) -> Array:
-    """Whether an element is neither NaN nor infinite."""
-    return xp.isfinite(x)
-
-
-@op("... -> b:...")
-def signbit(xp: Any, x: Array) -> Array:
-    """Whether the sign is minus, that of -0.0 and of a NaN too."""
-    return xp.signbit(x) if x.dtype.kind == "f" else x < 0
 
 
 @op("..., ... -> i:...")

@@ -14,6 +14,7 @@ import numpy as np
 
 from minidp.errors import LinAlgError
 from minidp.op import op
+from minidp.ops.adjoint import given
 from minidp.ops.elementwise import full_like
 from minidp.ops.layout import permute, put_diagonal, reshape, triangle
 from minidp.ops.reduce import sum
@@ -91,16 +92,14 @@ def cofactors(xp: Any, x: Array) -> Array:
     return sign * xp.matmul(u * others[..., None, :], v)
 
 
-@op("f:... n n -> ...", x=lambda g, x: full_like(x, value=0.0))
-def det_sign(xp: Any, x: Array) -> Array:
-    """The sign of the determinant; its derivative is 0."""
-    return xp.linalg.slogdet(x)[0]
-
-
-@op("f:... n n -> ...", x=lambda g, x: reshape(g, shape=(*g.shape, 1, 1)) * flipped(inv(x)))
-def logabsdet(xp: Any, x: Array) -> Array:
-    """log |det x|, without overflow; its derivative is x^-T."""
-    return xp.linalg.slogdet(x)[1]
+@op("f:... n n -> ..., ...", outputs="sign logabs",
+    x=lambda g, x, logabs: reshape(given(g, 1, logabs), shape=(*logabs.shape, 1, 1))
+    * flipped(inv(x)))  # fmt: skip
+def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
+    """The sign of the determinant, whose derivative is 0, and log |det x|, without overflow; its
+    derivative is x^-T."""
+    sign, logabs = xp.linalg.slogdet(x)
+    return sign, logabs
 
 
 def _cholesky_rule(g: Any, y: Any) -> Any:

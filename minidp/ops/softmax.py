@@ -10,6 +10,7 @@ from minidp.errors import ShapeError
 from minidp.op import op
 from minidp.ops.adjoint import composite
 from minidp.ops.elementwise import cast, exp, log, maximum, where
+from minidp.ops.exponential import wide
 from minidp.ops.index import scatter_along
 from minidp.ops.layout import unsqueeze_all
 from minidp.ops.reduce import sum
@@ -30,14 +31,14 @@ def softmax(xp: Any, x: Array, dim: int) -> Array:
     """
     if x.size == 0:
         return x.copy()
-    e = xp.exp(wide(x) - x.max(axis=dim, keepdims=True))
+    e = xp.exp(wide(xp, x) - x.max(axis=dim, keepdims=True))
     return (e / e.sum(axis=dim, keepdims=True)).astype(x.dtype, copy=False)
 
 
 @composite("f:..., f:... -> ...")
 def softmax_input(xp: Any, dy: Array, y: Array, dim: int) -> Array:
     """The cotangent of softmax's x: y (dy - sum dy y)."""
-    g, p = wide(dy), wide(y)
+    g, p = summable(dy), summable(y)
     return like(p * (g - sum(g * p, dim=dim, keepdim=True)), y)
 
 
@@ -47,7 +48,7 @@ def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = x - log sum e^x along ``dim``."""
     if x.size == 0:
         return x.copy()
-    shifted = wide(x) - x.max(axis=dim, keepdims=True)
+    shifted = wide(xp, x) - x.max(axis=dim, keepdims=True)
     y = shifted - xp.log(xp.exp(shifted).sum(axis=dim, keepdims=True))
     return y.astype(x.dtype, copy=False)
 
@@ -55,11 +56,11 @@ def log_softmax(xp: Any, x: Array, dim: int) -> Array:
 @composite("f:..., f:... -> ...")
 def log_softmax_input(xp: Any, dy: Array, y: Array, dim: int) -> Array:
     """The cotangent of log_softmax's x: dy - e^y sum dy."""
-    g = wide(dy)
-    return like(g - exp(wide(y)) * sum(g, dim=dim, keepdim=True), y)
+    g = summable(dy)
+    return like(g - exp(summable(y)) * sum(g, dim=dim, keepdim=True), y)
 
 
-def wide(x: Any) -> Any:
+def summable(x: Any) -> Any:
     """float16 as float32, to add up in; all else as it is."""
     return cast(x, dtype=np.float32) if x.dtype.char == "e" else x
 
@@ -89,7 +90,7 @@ def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) ->
     kept = target != ignore_index
     if x.size == 0:
         return xp.zeros(target.shape, x.dtype)
-    shifted = wide(x) - x.max(axis=1, keepdims=True)
+    shifted = wide(xp, x) - x.max(axis=1, keepdims=True)
     total = xp.log(xp.exp(shifted).sum(axis=1))
     index = xp.expand_dims(xp.where(kept, target, 0), 1)
     chosen = xp.take_along_axis(shifted, index, axis=1)[:, 0]
@@ -97,15 +98,13 @@ def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) ->
 
 
 @composite("n ..., n c ..., i:n ... -> n c ...")
-def cross_entropy_input(
-    xp: Any, dy: Array, x: Array, target: Array, ignore_index: int
-) -> Array:  # fmt: skip
+def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_index: int) -> Array:
     """The cotangent of cross_entropy's x: dy (softmax(x) - one_hot(target)), 0 where ignored."""
     kept, ndim = target != ignore_index, len(x.shape)
     index, weight = (unsqueeze_all(where(kept, each, zero), (1,), ndim)
                      for each, zero in ((target, 0), (dy, 0.0)))  # fmt: skip
-    chosen = scatter_along(wide(weight), index, shape=x.shape, dim=1)
-    return like(wide(weight) * softmax(wide(x), dim=1) - chosen, x)
+    chosen = scatter_along(summable(weight), index, shape=x.shape, dim=1)
+    return like(summable(weight) * softmax(summable(x), dim=1) - chosen, x)
 
 
 def check_classes(
