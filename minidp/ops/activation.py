@@ -4,8 +4,6 @@ Where a formula would overflow on the side that is not taken, it is given a harm
 there: the derivative of what was not chosen is 0 times its slope, and 0 times infinity is NaN.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What rules share that find the cotangents of all arguments at once, and ops made of ops."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any

@@ -1,7 +1,5 @@
 """Sums, products, quotients, rounding, absolute values and extremes, element by element."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.op import op

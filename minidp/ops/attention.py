@@ -1,7 +1,5 @@
 """Attention: values averaged by how well their keys fit a query."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ to be summed over replicas. ``unpack`` cuts the bucket into parameters; its adjo
 cotangents. ``all_reduce`` is its own adjoint.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.mode import mode

@@ -1,7 +1,5 @@
 """Comparisons, bits, choice and conversion: element-wise ops whose values are not computed with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.errors import DTypeError

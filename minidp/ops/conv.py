@@ -6,8 +6,6 @@ and ``dilation`` are (height, width) pairs. The bodies add one kernel offset at 
 float32. Sequences are images of height one; how volumes become images, see ``functional.conv``.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 
@@ -18,11 +16,8 @@ from minidp.ops.windows import Pair, offsets
 from minidp.types import Array, Shape
 
 
-def _check(x: Shape, w: Shape, b: Shape | None = None, **constants: Any) -> None:
-    output_size("conv2d", x, w, **constants)
-
-
-@op("n c h w, k d i j, k -> n k o p", check=_check,
+@op("n c h w, k d i j, k -> n k o p",
+    check=lambda x, w, b, **geometry: output_size("conv2d", x, w, **geometry),
     x=lambda g, w, x_shape, stride, padding, dilation, groups: conv2d_input(
         g, w, x_shape, stride, padding, dilation, groups),
     w=lambda g, x, w_shape, stride, padding, dilation, groups: conv2d_weight(

@@ -1,7 +1,5 @@
 """Rows of a table by number, and their adjoint."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

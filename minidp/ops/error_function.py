@@ -1,7 +1,5 @@
 """The error function, its complement and its inverse."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

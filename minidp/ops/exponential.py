@@ -1,7 +1,5 @@
 """Powers, exponentials and logarithms, element by element."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

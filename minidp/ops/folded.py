@@ -3,8 +3,6 @@
 None has rules: a captured step holds its backward already.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.ops.adjoint import composite

@@ -1,7 +1,5 @@
 """Gated recurrent units over packed rows, see ``recurrent``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.errors import ShapeError

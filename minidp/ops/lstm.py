@@ -1,7 +1,5 @@
 """Long short-term memory over packed rows, see ``recurrent``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.errors import ShapeError

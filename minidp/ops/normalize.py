@@ -1,7 +1,5 @@
 """Normalisation with given statistics, and with those of the values themselves."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

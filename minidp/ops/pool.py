@@ -4,8 +4,6 @@
 output's (o, p), so that rounding modes are settled by the caller.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.op import op

@@ -6,8 +6,6 @@ walks the steps the other way with the cotangent of the state alone: what else a
 it with is computed for all steps at once, and weights get theirs from one product over all rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any

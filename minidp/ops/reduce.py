@@ -1,7 +1,5 @@
 """Reductions over axes, running sums and orders: sums, extremes and where they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

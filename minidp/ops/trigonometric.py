@@ -1,7 +1,5 @@
 """Functions of angles and their hyperbolic relatives, element by element."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.op import op

@@ -3,8 +3,6 @@
 Several axes are done one after the other: so images and volumes need no ops of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
