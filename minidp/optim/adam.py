@@ -1,7 +1,5 @@
 """Adam and its relatives: steps in units of each element's own typical gradient."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -23,8 +21,7 @@ def adam(xp: Any, p: Array, g: Array, m: Array, v: Array, vmax: Array = None, *,
     weight_decay times the shrunk p."""
     d = -g if maximize else g
     p *= shrink
-    if weight_decay:
-        d = d + weight_decay * p
+    d = d + weight_decay * p if weight_decay else d
     m += (1 - beta1) * (d - m)
     v[...] = beta2 * v + (1 - beta2) * d * d
     if amsgrad:
@@ -93,7 +90,7 @@ class NAdam(Adam, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentu
     """Steps, and the product of their momenta."""
 
     def numbers(self, group: Group, taken: Counted) -> dict[str, Any]:
-        now, later = _momentum(group, taken[0] + 1), _momentum(group, taken[0] + 2)
+        now, later = (_momentum(group, taken[0] + ahead) for ahead in (1, 2))
         lr, product = group["lr"], self.after(group, taken)[1]
         rate, nudge = lr * later / (1 - product * later), lr * (1 - now) / (1 - product)
         return {**super().numbers(group, taken), "rate": rate, "nudge": nudge}

@@ -1,8 +1,6 @@
 """Steps along the gradient (SGD), over the root of its mean square (RMSprop, Adadelta), or over the
 root of the sum of its squares (Adagrad)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.arguments import refuse

@@ -1,7 +1,5 @@
 """What all optimisers share: groups of parameters, their state, one step."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from numbers import Real
@@ -21,6 +19,7 @@ from minidp.types import Array
 Group = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[Group]
 Counted = tuple[float, ...]
+Arrays = dict[str, Array]
 LABELS = {"lr": "learning rate", "eps": "epsilon value"}
 COMMON = {"maximize": False, "foreach": None, "capturable": False, "differentiable": False,
           "fused": None, "decoupled_weight_decay": False}  # fmt: skip
@@ -38,8 +37,7 @@ class Optimizer:
     rule: Op
     """Updates arrays in place, element by element: one parameter, or a slice of a bucket."""
     arrays: tuple[str, ...] = ()
-    """The state that the rule takes after the parameter and its gradient, by name; "NAME if OPTION"
-    where an option asks for it."""
+    """What the rule takes after the gradient, by name; "NAME if OPTION" where one asks for it."""
     counts: ClassVar[dict[str, float]] = {"step": 0.0}
     """What else a parameter's state holds, and begins with: numbers that ``after`` moves on."""
     nonnegative: tuple[str, ...] = ("lr", "eps", "weight_decay", "momentum", "alpha", "lr_decay",
@@ -58,8 +56,8 @@ class Optimizer:
 
     def __init__(self, params: Params, *defaults: Any, **options: Any) -> None:
         refuse(isinstance(params, (Tensor, dict, str)) or not isinstance(params, Iterable),
-               f"{type(self).__name__}({type(params).__name__}, ...): expected an iterable of "
-               "Tensors or dicts, such as model.parameters()", TypeError)  # fmt: skip
+               f"{type(self).__name__}: expected an iterable of Tensors or dicts, such as "
+               f"model.parameters(), got {type(params).__name__}", TypeError)  # fmt: skip
         self.defaults = {**dict(*defaults), **options.pop("defaults", {}), **options, **self.fixed}
         self.param_groups: list[Group] = []
         self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
@@ -82,8 +80,8 @@ class Optimizer:
     def check(self, group: Group) -> None:
         """An error when an option of the group is out of its range."""
         betas = group.get("betas", ())
-        refuse(not isinstance(betas, (tuple, list)), f"Invalid betas: {betas!r}; expected two "
-               "numbers", TypeError)  # fmt: skip
+        refuse(not isinstance(betas, (tuple, list)),
+               f"Invalid betas: {betas!r}; expected two numbers", TypeError)  # fmt: skip
         limits = [(LABELS.get(name, f"{name} value"), group.get(name, 0.0), np.inf)
                   for name in self.nonnegative]  # fmt: skip
         limits += [(f"beta parameter at index {i}", beta, 1) for i, beta in enumerate(betas)]
@@ -110,14 +108,13 @@ class Optimizer:
     @told_as("update")  # so a captured step, printed, calls this piece of it
     def _step_all(self) -> None:
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    grad, arrays = p.grad.array.astype(p.dtype, copy=False), self._arrays(p, group)
-                    self.update(p.array, grad, arrays, group, self.steps_taken(p))
-                    p.changed()
-                    self.advance(p, arrays, group)
+            for p in filter(lambda p: p.grad is not None, group["params"]):
+                grad, arrays = p.grad.array.astype(p.dtype, copy=False), self._arrays(p, group)
+                self.update(p.array, grad, arrays, group, self.steps_taken(p))
+                p.changed()
+                self.advance(p, arrays, group)
 
-    def _arrays(self, parameter: Tensor, group: Group) -> dict[str, Array]:
+    def _arrays(self, parameter: Tensor, group: Group) -> Arrays:
         """The parameter's state arrays; zeros before the first step."""
         present = {name: self.kept(parameter, name) for name in self.slots(group)}
         return {name: full_like(parameter.array, value=0.0) if each is None
@@ -137,13 +134,11 @@ class Optimizer:
         """What ``steps_taken`` gives one step later: PyTorch counts in float32, up to 2^24."""
         return (float(np.float32(taken[0] + 1)),)
 
-    def update(
-        self, data: Array, grad: Array, state: dict[str, Array], group: Group, taken: Counted
-    ) -> None:
+    def update(self, data: Array, grad: Array, state: Arrays, group: Group, taken: Counted) -> None:
         """Move ``data`` and ``state`` (by slot name) one step, in place: arrays of one shape."""
         self.rule(data, grad, *self.given(state), **self.constants(group, taken))
 
-    def given(self, state: dict[str, Array]) -> list[Array | None]:
+    def given(self, state: Arrays) -> list[Array | None]:
         """The state arrays as the rule takes them; None for those that the group has not."""
         return [state.get(text.partition(" if ")[0]) for text in self.arrays]
 
@@ -157,9 +152,7 @@ class Optimizer:
         """The rule's constants that are not options of the group."""
         return {}
 
-    def advance(
-        self, parameter: Tensor, arrays: dict[str, Array], group: Group, steps: int = 1
-    ) -> None:
+    def advance(self, parameter: Tensor, arrays: Arrays, group: Group, steps: int = 1) -> None:
         """Count steps of the parameter, and keep its state ``arrays``."""
         taken, self.stepped = self.steps_taken(parameter), self.stepped or steps > 0
         for _ in range(steps):
@@ -182,8 +175,7 @@ class Optimizer:
     state_dict, load_state_dict = state.state_dict, state.load_state_dict
 
     def __repr__(self) -> str:
-        text = ""
-        for i, group in enumerate(self.param_groups):
-            lines = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
-            text += "".join([f"\nParameter Group {i}\n", *lines])
-        return f"{type(self).__name__} ({text})"
+        text = [f"\nParameter Group {i}\n" + "".join(
+            f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params")
+            for i, group in enumerate(self.param_groups)]  # fmt: skip
+        return f"{type(self).__name__} ({''.join(text)})"

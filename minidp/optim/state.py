@@ -1,7 +1,5 @@
 """What an optimiser holds: parameters as they are given, state as a dict in PyTorch's layout."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

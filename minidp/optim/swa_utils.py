@@ -1,8 +1,6 @@
 """Averages of a model's weights over the steps of its training: Izmailov et al. 2018, arXiv
 1803.05407 (stochastic weight averaging); Polyak and Juditsky 1992 (averages of iterates)."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """What all schedules share: ``step()`` sets ``group["lr"]`` of every parameter group."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from typing import Any

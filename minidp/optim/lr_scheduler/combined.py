@@ -1,7 +1,5 @@
 """Schedules made of others, and the one that watches a metric."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Sequence

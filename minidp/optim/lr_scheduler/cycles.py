@@ -1,7 +1,5 @@
 """Schedules that rise and fall again: restarts and cycles."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 """Schedules as formulas: the level of the rate in step t. A step multiplies the rate that it finds
 by level(t) / level(t - 1), so that schedules add up with others and with changes by hand."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
