@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minidp.errors import DTypeError, GraphError, ShapeError
-from minidp.functions import comparison, elementwise  # noqa: F401  (give Tensor the methods)
+from minidp.functions import comparison, elementwise, methods  # noqa: F401  (for Tensor)
 from minidp.functions.linalg import matmul
 from minidp.mode import aside, mode
 from minidp.node import Base

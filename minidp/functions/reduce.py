@@ -27,9 +27,6 @@ __all__ = ["all", "allclose", "amax", "amin", "any", "argmax", "argmin", "count_
            "nanmean", "nansum", "norm", "prod", "softmax", "std", "std_mean", "sum", "var",
            "var_mean"]  # fmt: skip
 
-for _op in (all, amax, amin, any, argmax, argmin):
-    method()(_op)
-
 
 @method()
 def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:

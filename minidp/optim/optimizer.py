@@ -96,8 +96,7 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update of every parameter that has a gradient; returns what ``closure`` gave, which
         computes the gradients anew. In a replica the update is that of all replicas."""
-        with enable_grad():
-            loss = None if closure is None else closure()
+        loss = None if closure is None else enable_grad(closure)()
         self.stepped = True
         if mode.replica is not None:
             mode.replica.update(self)
@@ -116,10 +115,10 @@ class Optimizer:
 
     def _arrays(self, parameter: Tensor, group: Group) -> Arrays:
         """The parameter's state arrays; zeros before the first step."""
-        present = {name: self.kept(parameter, name) for name in self.slots(group)}
-        return {name: full_like(parameter.array, value=0.0) if each is None
-                else each.to(parameter.device, parameter.dtype).array
-                for name, each in present.items()}  # fmt: skip
+        held, device, dtype = self.state.get(parameter, {}), parameter.device, parameter.dtype
+        return {name: held[name].to(device, dtype).array if name in held
+                else full_like(parameter.array, value=0.0)
+                for name in self.slots(group)}  # fmt: skip
 
     def slots(self, group: Group) -> tuple[str, ...]:
         """The names of the state arrays that ``update`` needs for this group."""
@@ -132,7 +131,7 @@ class Optimizer:
 
     def after(self, group: Group, taken: Counted) -> Counted:
         """What ``steps_taken`` gives one step later: PyTorch counts in float32, up to 2^24."""
-        return (float(np.float32(taken[0] + 1)),)
+        return (min(taken[0] + 1, 2.0**24),)
 
     def update(self, data: Array, grad: Array, state: Arrays, group: Group, taken: Counted) -> None:
         """Move ``data`` and ``state`` (by slot name) one step, in place: arrays of one shape."""
@@ -157,10 +156,9 @@ class Optimizer:
         taken, self.stepped = self.steps_taken(parameter), self.stepped or steps > 0
         for _ in range(steps):
             taken = self.after(group, taken)
-        counts = [(name, np.asarray(n, np.float32)) for name, n in zip(self.counts, taken)]
-        held = {**dict(counts[:1]), **arrays, **dict(counts[1:])}  # in PyTorch's order
+        held = {name: np.array(n, np.float32) for name, n in zip(self.counts, taken)} | arrays
         if held:
-            self.state.setdefault(parameter, {}).update((n, wrap(a)) for n, a in held.items())
+            self.state.setdefault(parameter, {}).update(zip(held, map(wrap, held.values())))
 
     def kept(self, parameter: Tensor, name: str, default: Any = None) -> Any:
         """What the parameter's state has under a name."""
