@@ -56,8 +56,8 @@ class Optimizer:
 
     def __init__(self, params: Params, *defaults: Any, **options: Any) -> None:
         refuse(isinstance(params, (Tensor, dict, str)) or not isinstance(params, Iterable),
-               f"{type(self).__name__}: expected an iterable of Tensors or dicts, such as "
-               f"model.parameters(), got {type(params).__name__}", TypeError)  # fmt: skip
+               f"{type(self).__name__}({type(params).__name__}, ...): expected an iterable of "
+               "Tensors or dicts, such as model.parameters()", TypeError)  # fmt: skip
         self.defaults = {**dict(*defaults), **options.pop("defaults", {}), **options, **self.fixed}
         self.param_groups: list[Group] = []
         self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
