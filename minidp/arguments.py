@@ -1,11 +1,35 @@
-"""Arguments that are refused wherever they are met: lists in place of tensors, sizes that are none.
-"""
+"""Arguments: what is refused wherever it is met, and constructors made of declarations."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from math import prod
 from typing import Any
 
 from minidp.errors import DTypeError
+
+NEEDED = Parameter.empty
+"""In place of a default: there is none."""
+
+
+def refuse(wrong: Any, message: str, kind: type[Exception] = ValueError) -> None:
+    """Raise an error if something is wrong."""
+    if wrong:
+        raise kind(message)
+
+
+def unit(name: str, value: Any) -> None:
+    """A ValueError for what is not between 0 and 1."""
+    refuse(not 0 <= value <= 1, f"{name} expected to be between 0 and 1, but got {value}")
+
+
+def positive(**named: Any) -> int:
+    """The product of integers, all above 0; a ValueError when one is not."""
+    for name, value in named.items():
+        wrong = not isinstance(value, int) or value <= 0
+        refuse(wrong, f"Expected positive integer {name}, but got {value}")
+    return prod(named.values())
 
 
 def expect_tensors(name: str, *values: Any) -> None:
@@ -21,3 +45,23 @@ def expect_counts(name: str, **given: Any) -> None:
     for what, value in given.items():
         if not hasattr(value, "__index__") or value < 0:
             raise ValueError(f"{name}: {what}={value!r}; expected an integer, 0 or more")
+
+
+def constructor(begin: Callable[..., None], options: dict[str, Any], **named: Any) -> Any:
+    """An ``__init__`` that takes ``options`` with these defaults, and the ``named`` ones by name
+    only, and calls ``begin`` with all of them by name."""
+    place, keyword = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    takes = [Parameter(name, place, default=default) for name, default in options.items()]
+    takes += [Parameter(name, keyword, default=default) for name, default in named.items()]
+    signature = Signature([Parameter("self", place), *takes])
+
+    def __init__(self: Any, *args: Any, **named: Any) -> None:
+        try:
+            given = signature.bind(self, *args, **named)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
+        given.apply_defaults()
+        begin(**given.arguments)
+
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    return __init__

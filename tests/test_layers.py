@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -166,18 +167,38 @@ def test_files_stay_short():
     assert not {name: n for name, n in long.items() if n > 300}
 
 
-# What the parts may have. Those of ops and optim are over the 2000 and 800 that were planned: ops
-# that compute all cotangents at once have a body, and a rule that can be differentiated again.
-BUDGETS = {"ops": 2250, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 1100}
+BUDGETS = {"ops": 2000, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 800}
+BESIDES = {
+    *("RAdam", "NAdam", "_momentum", "adamax", "Adamax", "CyclicLR", "PolynomialLR", "ConstantLR"),
+    *("LambdaLR", "MultiplicativeLR", "SequentialLR", "SWALR", "update_bn", "get_swa_avg_fn"),
+    *("get_swa_multi_avg_fn", "get_ema_multi_avg_fn"),
+}
+"""What is in optim besides the list that its budget was made for: 171 lines more."""
+
+
+def counted(path, without=()):
+    """(lines that are not blank, docstrings included; those of them in some definitions)."""
+    lines, tree = path.read_text().splitlines(), ast.parse(path.read_text())
+    named = [node for node in tree.body if getattr(node, "name", "") in without]
+    apart = [line for node in named for line in lines[
+        min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1 : node.end_lineno]]
+    return [sum(bool(line.strip()) for line in some) for some in (lines, apart)]
 
 
 @pytest.mark.parametrize("part", BUDGETS)
 def test_each_part_keeps_to_its_budget(part):
-    """Lines that are not blank, docstrings included."""
-    lines = [line for path in files(f"minidp/{part}") for line in path.read_text().splitlines()]
-    total = sum(bool(line.strip()) for line in lines)
-    print(f"{part}: {total} of {BUDGETS[part]} lines")
-    assert total <= BUDGETS[part]
+    found = [counted(path, BESIDES if part == "optim" else ()) for path in files(f"minidp/{part}")]
+    total, besides = map(sum, zip(*found))
+    print(f"{part}: {total - besides} of {BUDGETS[part]} lines, {besides} besides")
+    assert total - besides <= BUDGETS[part] and besides <= 171
+
+
+def test_the_primitives_are_counted():
+    """docs/design/ops-as-paragraphs.md says how many there are, and why."""
+    text = "".join(path.read_text() for path in files("minidp/ops"))
+    ops, composites = (len(re.findall(rf"^@{name}\(", text, re.M)) for name in ("op", "composite"))
+    page = (ROOT / "docs/design/ops-as-paragraphs.md").read_text()
+    assert f"{ops} primitives and {composites} composites" in page
 
 
 def test_the_core_can_be_read_in_an_afternoon():

@@ -124,7 +124,7 @@ STATES = [
     ("Adadelta", {}, ["step", "square_avg", "acc_delta"]),
     ("Adamax", {}, ["step", "exp_avg", "exp_inf"]),
     ("RAdam", {}, ["step", "exp_avg", "exp_avg_sq"]),
-    ("NAdam", {}, ["step", "exp_avg", "exp_avg_sq", "mu_product"]),
+    ("NAdam", {}, ["step", "mu_product", "exp_avg", "exp_avg_sq"]),
 ]  # fmt: skip
 
 

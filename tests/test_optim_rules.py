@@ -6,8 +6,7 @@ from waves import wave
 
 from minidp.backend import get_backend
 from minidp.optim.adam import adam, adamax
-from minidp.optim.rmsprop import adadelta, rmsprop
-from minidp.optim.sgd import sgd
+from minidp.optim.descent import adadelta, rmsprop, sgd
 
 ADAM = {"rate": 0.2, "nudge": 0.0, "root": 0.3, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8,
         "weight_decay": 0.0, "shrink": 1.0, "maximize": False, "amsgrad": False}  # fmt: skip

@@ -16,8 +16,9 @@ from minidp.create import arange, as_tensor
 from minidp.errors import ShapeError
 from minidp.functional.ranks import batched, checked, each_rank, floating, like
 from minidp.functions.along import scatter
+from minidp.functions.comparison import isnan
 from minidp.ops import pool, reduce
-from minidp.ops.elementwise import abs, isnan, relu, sign, where
+from minidp.ops.elementwise import abs, relu, sign, where
 from minidp.ops.index import take_along_dim
 from minidp.ops.windows import resample
 from minidp.shapes import sizes
@@ -70,6 +71,15 @@ def _pooled(n: int, x: Tensor, geometry: Geometry, pooled: Callable[..., Tensor]
     return y.reshape(*x.shape[:2], *geometry["size"])
 
 
+def _places(
+    index: Tensor, width: int, kernel: Any, stride: Any, padding: Any, dilation: Any
+) -> Tensor:
+    """Offsets within windows, as max_pool2d gives them, as places in the flat image."""
+    offset, (o, p) = index.long(), (arange(n, device=index.device) for n in index.shape[2:])
+    row = o.unsqueeze(1) * stride[0] - padding[0] + offset // kernel[1] * dilation[0]
+    return row * width + p * stride[1] - padding[1] + offset % kernel[1] * dilation[1]
+
+
 def _max_pool(
     n: int, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
     dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False,
@@ -86,7 +96,7 @@ def _max_pool(
     def largest(images: Tensor, size: Any, **window: Any) -> Tensor:
         y, index = pool.max_pool2d(images, size=size, **window)
         if return_indices:
-            chosen.append(pool.max_pool2d_places(index, width=images.shape[3], **window))
+            chosen.append(_places(index, images.shape[3], **window))
         return y
 
     y = _pooled(n, x, geometry, largest)

@@ -17,6 +17,7 @@ from minidp.functions import (
     join,
     layout,
     linalg,
+    methods,
     order,
     padding,
     places,

@@ -12,9 +12,9 @@ from minidp.ops.index import argwhere, get
 from minidp.tensor import Tensor, method
 
 __all__ = ["clamp", "clamp_max", "clamp_min", "clip", "fmax", "fmin", "greater",
-           "greater_equal", "heaviside", "isclose", "isinf", "isneginf", "isposinf", "less",
-           "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "nan_to_num",
-           "not_equal", "where"]  # fmt: skip
+           "greater_equal", "heaviside", "isclose", "isfinite", "isinf", "isnan", "isneginf",
+           "isposinf", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+           "logical_xor", "nan_to_num", "not_equal", "signbit", "where"]  # fmt: skip
 
 
 @method("clamp", "clip")
@@ -98,6 +98,24 @@ def logical_not(input: Tensor) -> Tensor:
 
 
 @method()
+def isnan(input: Tensor) -> Tensor:
+    """Whether an element is NaN."""
+    return input != input
+
+
+@method()
+def isfinite(input: Tensor) -> Tensor:
+    """Whether an element is neither NaN nor infinite."""
+    return input * 0.0 == 0.0
+
+
+@method()
+def signbit(input: Tensor) -> Tensor:
+    """Whether the sign is minus, that of -0.0 and of a NaN too."""
+    return (ops.copysign(1.0, input) if input.dtype.kind == "f" else input) < 0
+
+
+@method()
 def isinf(input: Tensor) -> Tensor:
     """Whether an element is infinite, of either sign."""
     return (input == np.inf) | (input == -np.inf)
@@ -122,8 +140,8 @@ def isclose(
     """Whether |x - y| <= atol + rtol |y|, or x = y; NaN only to NaN, with ``equal_nan``."""
     x, y = (each if each.dtype.kind == "f" else each.type(np.float64) for each in (input, other))
     error = ops.abs(x - y)
-    near = (ops.isfinite(error) & (error <= atol + rtol * ops.abs(y))) | (x == y)
-    return near | (ops.isnan(x) & ops.isnan(y)) if equal_nan else near
+    near = (isfinite(error) & (error <= atol + rtol * ops.abs(y))) | (x == y)
+    return near | (isnan(x) & isnan(y)) if equal_nan else near
 
 
 @method()
@@ -137,7 +155,7 @@ def nan_to_num(
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
     finite = ops.where(input == np.inf, high, ops.where(input == -np.inf, low, input))
-    return ops.where(ops.isnan(input), nan, finite)
+    return ops.where(isnan(input), nan, finite)
 
 
 @method()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minidp.errors import DTypeError, GraphError, ShapeError
-from minidp.functions import comparison, elementwise  # noqa: F401  (give Tensor the methods)
+from minidp.functions import comparison, elementwise, methods  # noqa: F401  (for Tensor)
 from minidp.functions.linalg import matmul
 from minidp.mode import aside, mode
 from minidp.node import Base
@@ -30,11 +30,11 @@ UFUNCS = {
     "ceil": "ceil", "cos": "cos", "cosh": "cosh", "divide": "div", "equal": "eq", "exp": "exp",
     "expm1": "expm1", "floor": "floor", "floor_divide": "floor_divide", "fmod": "fmod",
     "greater": "gt", "greater_equal": "ge", "hypot": "hypot", "invert": "bitwise_not",
-    "isfinite": "isfinite", "isnan": "isnan", "left_shift": "bitwise_left_shift", "less": "lt",
+    "left_shift": "bitwise_left_shift", "less": "lt",
     "less_equal": "le", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2",
     "logaddexp": "logaddexp", "maximum": "maximum", "minimum": "minimum", "multiply": "mul",
     "negative": "neg", "not_equal": "ne", "power": "pow", "remainder": "remainder",
-    "right_shift": "bitwise_right_shift", "rint": "round", "sign": "sign", "signbit": "signbit",
+    "right_shift": "bitwise_right_shift", "rint": "round", "sign": "sign",
     "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "subtract": "sub", "tan": "tan", "tanh": "tanh",
     "trunc": "trunc",
 }  # fmt: skip

@@ -262,7 +262,7 @@ class Slogdet(NamedTuple):
 @method()
 def slogdet(input: Tensor) -> Slogdet:
     """The determinant's sign and the logarithm of its absolute value."""
-    return Slogdet(ops.det_sign(input), ops.logabsdet(input))
+    return Slogdet(*ops.slogdet(input))
 
 
 @method()

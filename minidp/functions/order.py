@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minidp.functions.comparison import isnan
 from minidp.functions.join import cat
 from minidp.ops import elementwise
 from minidp.ops import reduce as ops
@@ -152,7 +153,7 @@ def _middle(x: Tensor, dim: int | None, keepdim: bool, spoiled: bool) -> Any:
             return (ops.sum(x) * 0 + least).type(x.dtype)
         return ops.chosen(x, _middle(x.reshape(-1), 0, False, spoiled).values.detach())
     lined, axis = _lined(x), axis_of("median", dim, x.ndim)
-    missing = elementwise.isnan(lined)
+    missing = isnan(lined)
     if spoiled and lined.shape[axis]:
         middle = (lined.shape[axis] - 1) // 2
         places = ops.ranked(lined, dim=axis, start=middle, stop=middle + 1)
@@ -233,7 +234,7 @@ def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = Fals
     place = parts.reshape(-1) * (x.shape[-1] - 1)
     low, high = (x[..., each(place).long()] for each in (elementwise.floor, elementwise.ceil))
     y = low + (place - elementwise.floor(place)) * (high - low)
-    y = where(elementwise.isnan(x[..., -1:]), np.nan, y).movedim(-1, 0)
+    y = where(isnan(x[..., -1:]), np.nan, y).movedim(-1, 0)
     if keepdim and input.ndim:
         y = y.unsqueeze(axis + 1 if axis >= 0 else axis) if dim is not None else y.reshape(
             -1, *(1,) * input.ndim)  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minidp.errors import ShapeError
-from minidp.functions.comparison import isclose
+from minidp.functions.comparison import isclose, isnan
 from minidp.functions.elementwise import square
 from minidp.ops import elementwise
 from minidp.ops import reduce as ops
@@ -43,7 +43,7 @@ def sum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
 @method()
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Sum over ``dim`` of what is not NaN."""
-    return sum(where(elementwise.isnan(input), 0, input), dim, keepdim, dtype=dtype)
+    return sum(where(isnan(input), 0, input), dim, keepdim, dtype=dtype)
 
 
 @method()
@@ -74,7 +74,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Mean over ``dim`` of what is not NaN."""
     if category(input.dtype) < 2:
         raise TypeError(f"nanmean of {input.dtype}: convert to a float dtype first")
-    return nansum(input, dim, keepdim) / sum(~elementwise.isnan(input), dim, keepdim)
+    return nansum(input, dim, keepdim) / sum(~isnan(input), dim, keepdim)
 
 
 @method()

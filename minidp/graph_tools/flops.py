@@ -39,9 +39,9 @@ def flops(
     return PER_RESULT.get(op, 1) * made
 
 
-_still = """reshape permute expand concat narrow embed surround diagonal put_diagonal triangle copy
+_still = """reshape permute expand concat surround diagonal put_diagonal triangle copy
     cast full_like to_device thirds broadcast unpack get put set_at take_along_dim windows embedding
-    max_pool2d_gather max_pool2d_places argwhere"""
+    max_pool2d_gather argwhere"""
 STILL = frozenset(_still.split())
 """Ops that move values, or make constants."""
 
@@ -105,7 +105,7 @@ MATRIX: dict[str, Callable[..., float]] = {
     3 * math.prod(x[0]), "max_pool2d": _pooled, "max_pool2d_relu": _pooled, "avg_pool2d": _pooled,
     "avg_pool2d_input": lambda x, y, c: math.prod(x[0]) * math.prod(c["kernel"]),
     "inv": _cubic(2), "solve": _cubic(2 / 3), "det": _cubic(2 / 3), "cofactors": _cubic(2),
-    "det_sign": _cubic(2 / 3), "logabsdet": _cubic(2 / 3), "cholesky": _cubic(1 / 3),
+    "slogdet": _cubic(2 / 3), "cholesky": _cubic(1 / 3),
     "qr": _cubic(2), "eigh": _cubic(9), "svd": _cubic(20), "pinv": _cubic(22),
     "rnn": _gates, "lstm": _gates, "gru": _gates,
 }  # fmt: skip

@@ -1,34 +1,9 @@
-"""The ops, each one paragraph: the primitives of the engine."""
+"""The ops, each one paragraph: the primitives of the engine. What lies in this folder is one."""
 
-from minidp.ops import (
-    activation,
-    adjoint,
-    arithmetic,
-    attention,
-    collective,
-    comparison,
-    conv,
-    dropout,
-    elementwise,
-    embedding,
-    error_function,
-    exponential,
-    folded,
-    gru,
-    index,
-    layout,
-    linalg,
-    lstm,
-    normalize,
-    pool,
-    recurrent,
-    reduce,
-    softmax,
-    trigonometric,
-    windows,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv",
-           "dropout", "elementwise", "embedding", "error_function", "exponential", "folded", "gru",
-           "index", "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce",
-           "softmax", "trigonometric", "windows"]  # fmt: skip
+__all__ = [module.name for module in iter_modules(__path__)]
+
+for _name in __all__:
+    import_module(f"minidp.ops.{_name}")

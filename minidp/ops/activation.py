@@ -4,15 +4,13 @@ Where a formula would overflow on the side that is not taken, it is given a harm
 there: the derivative of what was not chosen is 0 times its slope, and 0 times infinity is NaN.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from minidp.op import op
-from minidp.ops.adjoint import recorded
+from minidp.ops.adjoint import composite
 from minidp.ops.comparison import where
 from minidp.ops.error_function import erf
 from minidp.ops.exponential import exp, expm1, log1pexp, sigmoid
@@ -40,25 +38,9 @@ def bodies(xp: Any, x: Array) -> Any:
     )  # fmt: skip
 
 
-def _gelu(f: Any, x: Any, a: float, b: float) -> Any:
-    return x * (f.erf(x * ROOT) + 1) * 0.5
-
-
-def _gelu_slope(f: Any, x: Any, a: float, b: float) -> Any:
-    return (f.erf(x * ROOT) + 1) * 0.5 + x * BELL * f.exp(x * x * -0.5)
-
-
-def _gelu_tanh(f: Any, x: Any, a: float, b: float) -> Any:
-    return x * (f.tanh((x + x * x * x * CUBE) * BEND) + 1) * 0.5
-
-
 def _gelu_tanh_slope(f: Any, x: Any, a: float, b: float) -> Any:
     t = f.tanh((x + x * x * x * CUBE) * BEND)
     return (t + 1 + x * (1 - t * t) * (x * x * (3 * BEND * CUBE) + BEND)) * 0.5
-
-
-def _silu(f: Any, x: Any, a: float, b: float) -> Any:
-    return x * f.sigmoid(x)
 
 
 def _silu_slope(f: Any, x: Any, a: float, b: float) -> Any:
@@ -66,72 +48,46 @@ def _silu_slope(f: Any, x: Any, a: float, b: float) -> Any:
     return s * (x * (1 - s) + 1)
 
 
-def _mish(f: Any, x: Any, a: float, b: float) -> Any:
-    return x * f.tanh(f.log1pexp(x))
-
-
 def _mish_slope(f: Any, x: Any, a: float, b: float) -> Any:
     t = f.tanh(f.log1pexp(x))
     return t + x * (1 - t * t) * f.sigmoid(x)
 
 
-def _hardswish(f: Any, x: Any, a: float, b: float) -> Any:
-    return x * (f.where(x <= -3, 0.0, f.where(x >= 3, 6.0, x + 3)) / 6)
-
-
-def _hardswish_slope(f: Any, x: Any, a: float, b: float) -> Any:
-    return f.where(x <= -3, 0.0, f.where(x >= 3, 1.0, x / 3 + 0.5))
-
-
-def _elu(f: Any, x: Any, alpha: float, b: float) -> Any:
-    return f.where(x > 0, x, f.expm1(f.where(x > 0, 0.0, x)) * alpha)
-
-
-def _elu_slope(f: Any, x: Any, alpha: float, b: float) -> Any:
-    return f.where(x > 0, 1.0, f.exp(f.where(x > 0, 0.0, x)) * alpha)
-
-
-def _softplus(f: Any, x: Any, beta: float, threshold: float) -> Any:
-    return f.where(x * beta > threshold, x, f.log1pexp(x * beta) / beta)
-
-
-def _softplus_slope(f: Any, x: Any, beta: float, threshold: float) -> Any:
-    return f.where(x * beta > threshold, 1.0, f.sigmoid(x * beta))
-
-
-def _leaky_relu(f: Any, x: Any, slope: float, b: float) -> Any:
-    return f.where(x > 0, x, x * slope)
-
-
-def _leaky_relu_slope(f: Any, x: Any, slope: float, b: float) -> Any:
-    return f.where(x > 0, 1.0, x * 0 + slope)
-
-
 KINDS: dict[str, tuple[Formula, Formula]] = {
-    "gelu": (_gelu, _gelu_slope), "gelu_tanh": (_gelu_tanh, _gelu_tanh_slope),
-    "silu": (_silu, _silu_slope), "mish": (_mish, _mish_slope),
-    "hardswish": (_hardswish, _hardswish_slope), "elu": (_elu, _elu_slope),
-    "softplus": (_softplus, _softplus_slope), "leaky_relu": (_leaky_relu, _leaky_relu_slope),
+    "gelu": (
+        lambda f, x, a, b: x * (f.erf(x * ROOT) + 1) * 0.5,
+        lambda f, x, a, b: (f.erf(x * ROOT) + 1) * 0.5 + x * BELL * f.exp(x * x * -0.5)),
+    "gelu_tanh": (
+        lambda f, x, a, b: x * (f.tanh((x + x * x * x * CUBE) * BEND) + 1) * 0.5,
+        _gelu_tanh_slope),
+    "silu": (lambda f, x, a, b: x * f.sigmoid(x), _silu_slope),
+    "mish": (lambda f, x, a, b: x * f.tanh(f.log1pexp(x)), _mish_slope),
+    "hardswish": (
+        lambda f, x, a, b: x * (f.where(x <= -3, 0.0, f.where(x >= 3, 6.0, x + 3)) / 6),
+        lambda f, x, a, b: f.where(x <= -3, 0.0, f.where(x >= 3, 1.0, x / 3 + 0.5))),
+    "elu": (
+        lambda f, x, alpha, b: f.where(x > 0, x, f.expm1(f.where(x > 0, 0.0, x)) * alpha),
+        lambda f, x, alpha, b: f.where(x > 0, 1.0, f.exp(f.where(x > 0, 0.0, x)) * alpha)),
+    "softplus": (
+        lambda f, x, beta, most: f.where(x * beta > most, x, f.log1pexp(x * beta) / beta),
+        lambda f, x, beta, most: f.where(x * beta > most, 1.0, f.sigmoid(x * beta))),
+    "leaky_relu": (
+        lambda f, x, slope, b: f.where(x > 0, x, x * slope),
+        lambda f, x, slope, b: f.where(x > 0, 1.0, x * 0 + slope)),
 }  # fmt: skip
 """The formula of each kind, and of its derivative; a and b are options."""
 
 
-def _rule(g: Any, x: Any, kind: str, a: float, b: float) -> Any:
-    """``activation_input``; composed of ops where it is to be differentiated."""
-    if recorded({0: g}, x):
-        return g * KINDS[kind][1](OPS, x, a, b)
-    return activation_input(g, x, kind=kind, a=a, b=b)
-
-
-@op("f:... -> ...", x=_rule)
+@op("f:... -> ...", x=lambda g, x, kind, a, b: activation_input(g, x, kind=kind, a=a, b=b))
 def activation(xp: Any, x: Array, kind: str, a: float = 0.0, b: float = 0.0) -> Array:
     """y = f(x), and dy/dx = f'(x), for f and f' of one of ``KINDS``."""
     return KINDS[kind][0](bodies(xp, x), x, a, b).astype(x.dtype, copy=False)
 
 
-@op("f:..., f:... -> ...")
+@composite("f:..., f:... -> ...")
 def activation_input(
     xp: Any, dy: Array, x: Array, kind: str, a: float = 0.0, b: float = 0.0
 ) -> Array:
     """The cotangent of activation's x: dy f'(x)."""
-    return (dy * KINDS[kind][1](bodies(xp, x), x, a, b)).astype(x.dtype, copy=False)
+    dx = dy * KINDS[kind][1](OPS if xp is None else bodies(xp, x), x, a, b)
+    return dx if xp is None else dx.astype(x.dtype, copy=False)

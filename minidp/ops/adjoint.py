@@ -1,18 +1,36 @@
-"""What rules share that find the cotangents of all arguments at once.
-
-Such a rule runs one op where it only computes, and is composed of many where it is recorded, to be
-differentiated again: then it needs no rule of its own.
-"""
-
-from __future__ import annotations
+"""What rules share that find the cotangents of all arguments at once, and ops made of ops."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from minidp.mode import mode
+from minidp.mode import mode, switched
+from minidp.op import op
 from minidp.ops.comparison import full_like
 from minidp.tensor import Tensor
+
+
+def composite(line: str, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare a composition of ops that is one op, with kernels of its own, where it only
+    computes; where it is recorded, to be differentiated again, it is its parts: so it needs no
+    rules. ``xp`` is None there; the parts know their own."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def body(xp: Any, *arrays: Any, **constants: Any) -> Any:
+            with switched(watch=None):  # the parts are no lines of a captured step
+                return function(xp, *arrays, **constants)
+
+        whole = op(line, **options)(body)
+
+        @wraps(function)
+        def call(*inputs: Any, **constants: Any) -> Any:
+            recorded = mode.grad and any(isinstance(each, Tensor) for each in inputs)
+            return function(None, *inputs, **constants) if recorded else whole(*inputs, **constants)
+
+        return call
+
+    return declare
 
 
 def each(adjoint: Callable[..., Any], names: str) -> dict[str, Any]:
@@ -36,8 +54,3 @@ def each(adjoint: Callable[..., Any], names: str) -> dict[str, Any]:
 def given(g: Any, output: int, like: Any) -> Any:
     """The cotangent of an output, zeros when nothing used it."""
     return g[output] if output in g else full_like(like, value=0.0)
-
-
-def recorded(g: Any, *values: Any) -> bool:
-    """Whether what a rule does is recorded, to be differentiated again."""
-    return mode.grad and any(isinstance(each, Tensor) for each in (*g.values(), *values))

@@ -1,68 +1,57 @@
 """Sums, products, quotients, rounding, absolute values and extremes, element by element."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.op import op
 from minidp.ops.comparison import flat, where
-from minidp.tensor import method
 from minidp.types import Array
 
 __all__ = ["abs", "ceil", "copysign", "floor", "floor_divide", "fmod", "maximum", "minimum",
            "mul", "neg", "reciprocal", "relu", "remainder", "sign", "trunc"]  # fmt: skip
 
 
-@method("__add__", "__radd__")
 @op("..., ... -> ...", a=lambda g: g, b=lambda g: g)
 def add(xp: Any, a: Array, b: Array) -> Array:
     """Sum: y = a + b."""
     return xp.add(a, b)
 
 
-@method("__sub__")
 @op("..., ... -> ...", a=lambda g: g, b=lambda g: -g)
 def sub(xp: Any, a: Array, b: Array) -> Array:
     """Difference: y = a - b."""
     return xp.subtract(a, b)
 
 
-@method("mul", "multiply", "__mul__", "__rmul__")
 @op("..., ... -> ...", a=lambda g, b: g * b, b=lambda g, a: g * a)
 def mul(xp: Any, a: Array, b: Array) -> Array:
     """Product: y = a b."""
     return xp.multiply(a, b)
 
 
-@method("__truediv__", "true_divide")
 @op("f:..., f:... -> ...", a=lambda g, b: g / b, b=lambda g, a, b: -g * (a / b / b))
 def div(xp: Any, a: Array, b: Array) -> Array:
     """Quotient: y = a / b; integers are divided as floats."""
     return xp.true_divide(a, b)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, y: -g * (y * y))
 def reciprocal(xp: Any, x: Array) -> Array:
     """Reciprocal: y = 1 / x; dy/dx = -y^2."""
     return xp.true_divide(xp.ones((), x.dtype), x)
 
 
-@method("__floordiv__", "floor_divide")
 @op("..., ... -> ...", a=lambda g: flat(g), b=lambda g: flat(g))
 def floor_divide(xp: Any, a: Array, b: Array) -> Array:
     """The quotient rounded down; its derivative is 0."""
     return _divided("floor_divide", xp.floor_divide(a, b), b)
 
 
-@method("__mod__", "remainder")
 @op("..., ... -> ...", a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b))
 def remainder(xp: Any, a: Array, b: Array) -> Array:
     """y = a - b floor(a / b), with the sign of b."""
     return _divided("remainder", xp.remainder(a, b), b)
 
 
-@method()
 @op("..., ... -> ...", a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b))
 def fmod(xp: Any, a: Array, b: Array) -> Array:
     """y = a - b trunc(a / b), with the sign of a."""
@@ -76,42 +65,36 @@ def _divided(name: str, y: Array, b: Any) -> Array:
     return y
 
 
-@method("__neg__", "neg", "negative")
 @op("... -> ...", x=lambda g: -g)
 def neg(xp: Any, x: Array) -> Array:
     """Negative: y = -x."""
     return xp.negative(x)
 
 
-@method("abs", "absolute", "__abs__")
 @op("... -> ...", x=lambda g, x: g * sign(x))
 def abs(xp: Any, x: Array) -> Array:
     """Absolute value: dy/dx = sign x, 0 at 0."""
     return xp.abs(x)
 
 
-@method("sign", "sgn")
 @op("... -> ...", x=lambda g: flat(g))
 def sign(xp: Any, x: Array) -> Array:
     """-1, 0 or 1, of NaN 0; its derivative is 0."""
     return x.copy() if x.dtype.kind == "b" else (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
-@method()
 @op("... -> ...", x=lambda g: flat(g))
 def floor(xp: Any, x: Array) -> Array:
     """The largest integer that is not above x; its derivative is 0."""
     return xp.floor(x) if x.dtype.kind == "f" else x.copy()
 
 
-@method()
 @op("... -> ...", x=lambda g: flat(g))
 def ceil(xp: Any, x: Array) -> Array:
     """The smallest integer that is not below x; its derivative is 0."""
     return xp.ceil(x) if x.dtype.kind == "f" else x.copy()
 
 
-@method("trunc", "fix")
 @op("... -> ...", x=lambda g: flat(g))
 def trunc(xp: Any, x: Array) -> Array:
     """x without what is behind the point; its derivative is 0."""
@@ -124,7 +107,6 @@ def round(xp: Any, x: Array) -> Array:
     return xp.rint(x) if x.dtype.kind == "f" else x.copy()
 
 
-@method()
 @op("... -> ...", x=lambda g, y: relu_input(g, y))
 def relu(xp: Any, x: Array) -> Array:
     """Rectifier: y = max(x, 0); dy/dx = 1 where y > 0, else 0. NaN stays NaN."""
@@ -137,7 +119,6 @@ def relu_input(xp: Any, g: Array, y: Array) -> Array:
     return xp.where(y <= 0, xp.zeros((), g.dtype), g)
 
 
-@method()
 @op("..., ... -> ...",
     a=lambda g, a, b: of_larger(g, a, b), b=lambda g, a, b: of_larger(g, b, a))  # fmt: skip
 def maximum(xp: Any, a: Array, b: Array) -> Array:
@@ -145,7 +126,6 @@ def maximum(xp: Any, a: Array, b: Array) -> Array:
     return xp.maximum(a, b)
 
 
-@method()
 @op("..., ... -> ...",
     a=lambda g, a, b: of_larger(g, b, a), b=lambda g, a, b: of_larger(g, a, b))  # fmt: skip
 def minimum(xp: Any, a: Array, b: Array) -> Array:
@@ -158,7 +138,6 @@ def of_larger(g: Any, a: Any, b: Any) -> Any:
     return where(a < b, 0.0, where(a == b, g * 0.5, g))
 
 
-@method()
 @op("f:..., f:... -> ...", a=lambda g, a, y: g * where(a == 0, 0.0, y / a), b=lambda g: flat(g))
 def copysign(xp: Any, a: Array, b: Array) -> Array:
     """The size of a with the sign of b: dy/da = 1 or -1, 0 at 0; dy/db = 0."""

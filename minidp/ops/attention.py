@@ -1,19 +1,17 @@
 """Attention: values averaged by how well their keys fit a query."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.adjoint import each, given, recorded
+from minidp.ops.adjoint import composite, each, given
 from minidp.ops.comparison import full_like, where
+from minidp.ops.exponential import exp
 from minidp.ops.layout import concat, triangle, unsqueeze_all
 from minidp.ops.linalg import flipped, matmul
-from minidp.ops.reduce import amax, sum
-from minidp.ops.softmax import softmax
+from minidp.ops.reduce import sum
 from minidp.types import Array, Shape
 
 
@@ -44,26 +42,22 @@ def _scores(xp: Any, q: Array, k: Array, mask: Any, scale: float, causal: bool) 
 def attention_adjoint(
     g: Any, q: Any, k: Any, v: Any, y: Any, rest: Any, mask: Any, scale: float, causal: bool
 ) -> Any:
-    """``attention_back``; composed of ops where it is to be differentiated."""
-    if set(g) == {0} and not recorded(g, q, k, v, y, rest):
+    if set(g) == {0}:
         return attention_back(g[0], q, k, v, y, rest, mask, scale=scale, causal=causal)
-    p = _weights(q, k, mask, scale, causal)
-    dy, to_rest = given(g, 0, y), given(g, 1, rest)
-    to_p = matmul(dy, flipped(v))
-    to_p = to_p - sum(to_p * p, dim=-1, keepdim=True)
-    ds = p * (to_p + unsqueeze_all(to_rest, (len(q.shape) - 1,), len(q.shape))) * scale
-    return matmul(ds, k), matmul(flipped(ds), q), matmul(flipped(p), dy)
+    return _walk(given(g, 0, y), given(g, 1, rest), q, k, v, y, rest, mask, scale, causal)
 
 
-def _weights(q: Any, k: Any, mask: Any, scale: float, causal: bool) -> Any:
-    """softmax(scale q k^T + mask), 0 for a query that may look at nothing."""
-    scores = matmul(q * scale, flipped(k))
+def _walk(dy: Any, drest: Any, q: Any, k: Any, v: Any, y: Any, rest: Any, mask: Any, scale: float,
+          causal: bool) -> Any:  # fmt: skip
+    scores, ndim = matmul(q * scale, flipped(k)), len(q.shape)
     scores = scores if mask is None else scores + mask
     if causal:
         seen = triangle(full_like(scores, value=1.0), offset=0, upper=False) > 0
         scores = where(seen, scores, -np.inf)
-    blind = amax(scores, dim=-1, keepdim=True) == -np.inf
-    return where(blind, 0.0, softmax(where(blind, 0.0, scores), dim=-1))
+    p, level = exp(scores - unsqueeze_all(rest, (ndim - 1,), ndim)), sum(dy * y, -1, True)
+    level = level if drest is None else level - unsqueeze_all(drest, (ndim - 1,), ndim)
+    ds = p * (matmul(dy, flipped(v)) - level) * scale
+    return matmul(ds, k), matmul(flipped(ds), q), matmul(flipped(p), dy)
 
 
 def _check_attention(q: Shape, k: Shape, v: Shape, mask: Any, **constants: Any) -> None:
@@ -96,8 +90,8 @@ def attention(xp: Any, q: Array, k: Array, v: Array, mask: Array = None, *, scal
     return y, rest[..., 0]
 
 
-@op("f:... l v, f:... l e, f:... s e, f:... s v, f:... l v, f:... l, f:... p r "
-    "-> ... l e, ... s e, ... s v", outputs="dq dk dv")  # fmt: skip
+@composite("f:... l v, f:... l e, f:... s e, f:... s v, f:... l v, f:... l, f:... p r "
+           "-> ... l e, ... s e, ... s v", outputs="dq dk dv")  # fmt: skip
 def attention_back(
     xp: Any, dy: Array, q: Array, k: Array, v: Array, y: Array, rest: Array, mask: Array = None,
     *, scale: float, causal: bool,
@@ -107,8 +101,4 @@ def attention_back(
     With p the softmax: dv = p^T dy, and ds = p (dy v^T - sum dy y), dq = scale ds k,
     dk = scale ds^T q.
     """
-    p = xp.exp(_scores(xp, q, k, mask, scale, causal) - rest[..., None])
-    level = (dy * y).sum(axis=-1, keepdims=True)
-    ds = p * (xp.matmul(dy, xp.swapaxes(v, -1, -2)) - level) * xp.asarray(scale, q.dtype)
-    turned = xp.swapaxes(ds, -1, -2)
-    return xp.matmul(ds, k), xp.matmul(turned, q), xp.matmul(xp.swapaxes(p, -1, -2), dy)
+    return _walk(dy, None, q, k, v, y, rest, mask, scale, causal)

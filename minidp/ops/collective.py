@@ -5,13 +5,11 @@ to be summed over replicas. ``unpack`` cuts the bucket into parameters; its adjo
 cotangents. ``all_reduce`` is its own adjoint.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.mode import mode
 from minidp.op import op
-from minidp.ops.layout import concat, expand, narrow, reshape
+from minidp.ops.layout import expand, narrow, reshape
 from minidp.tensor import Tensor
 from minidp.types import Array, Shape
 
@@ -55,14 +53,6 @@ def completed(xp: Any, x: Array, rest: Array, factor: float) -> Array:
     return x + rest
 
 
-@op("two -> ",
-    x=lambda g, x, y: concat(reshape(g / x[1], shape=(1,)), reshape(-g * y / x[1], shape=(1,)),
-                             dim=0))  # fmt: skip
-def quotient(xp: Any, x: Array) -> Array:
-    """x[0] / x[1]."""
-    return xp.true_divide(x[0], x[1])
-
-
 def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     """sum(values) / sum(weight), over the rows of all replicas: the exact mean for any split.
 
@@ -77,8 +67,8 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     if mode.replica is None:
         mean: Tensor = values.sum() / (weight.sum() if isinstance(weight, Tensor) else weight)
         return mean
-    result: Tensor = quotient(_everywhere(sum_each(values, weight), "weighted mean"))
-    return result
+    both = _everywhere(sum_each(values, weight), "weighted mean")
+    return both[0] / both[1]
 
 
 def global_sum(values: Tensor) -> Tensor:

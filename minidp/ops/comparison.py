@@ -1,119 +1,82 @@
 """Comparisons, bits, choice and conversion: element-wise ops whose values are not computed with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.errors import DTypeError
 from minidp.op import op
 from minidp.promotion import result_type
-from minidp.tensor import method
 from minidp.types import Array, DType
 
 __all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
-           "bitwise_xor", "eq", "ge", "gt", "isfinite", "isnan", "le", "lt", "ne",
-           "signbit"]  # fmt: skip
+           "bitwise_xor", "eq", "ge", "gt", "le", "lt", "ne"]  # fmt: skip
 
 
-@method("__eq__", "eq")
 @op("..., ... -> b:...")
 def eq(xp: Any, a: Array, b: Array) -> Array:
     """a == b, element by element."""
     return xp.equal(a, b)
 
 
-@method("__ne__", "ne", "not_equal")
 @op("..., ... -> b:...")
 def ne(xp: Any, a: Array, b: Array) -> Array:
     """a != b, element by element."""
     return xp.not_equal(a, b)
 
 
-@method("__lt__", "lt", "less")
 @op("..., ... -> b:...")
 def lt(xp: Any, a: Array, b: Array) -> Array:
     """a < b, element by element."""
     return xp.less(a, b)
 
 
-@method("__le__", "le", "less_equal")
 @op("..., ... -> b:...")
 def le(xp: Any, a: Array, b: Array) -> Array:
     """a <= b, element by element."""
     return xp.less_equal(a, b)
 
 
-@method("__gt__", "gt", "greater")
 @op("..., ... -> b:...")
 def gt(xp: Any, a: Array, b: Array) -> Array:
     """a > b, element by element."""
     return xp.greater(a, b)
 
 
-@method("__ge__", "ge", "greater_equal")
 @op("..., ... -> b:...")
 def ge(xp: Any, a: Array, b: Array) -> Array:
     """a >= b, element by element."""
     return xp.greater_equal(a, b)
 
 
-@method()
-@op("... -> b:...")
-def isnan(xp: Any, x: Array) -> Array:
-    """Whether an element is NaN."""
-    return xp.isnan(x)
-
-
-@method()
-@op("... -> b:...")
-def isfinite(xp: Any, x: Array) -> Array:
-    """Whether an element is neither NaN nor infinite."""
-    return xp.isfinite(x)
-
-
-@method()
-@op("... -> b:...")
-def signbit(xp: Any, x: Array) -> Array:
-    """Whether the sign is minus, that of -0.0 and of a NaN too."""
-    return xp.signbit(x) if x.dtype.kind == "f" else x < 0
-
-
-@method("__and__", "__rand__", "bitwise_and")
 @op("..., ... -> i:...")
 def bitwise_and(xp: Any, a: Array, b: Array) -> Array:
     """The bits that a and b both have; of bool: both."""
     return xp.bitwise_and(*_whole("bitwise_and", a, b))
 
 
-@method("__or__", "__ror__", "bitwise_or")
 @op("..., ... -> i:...")
 def bitwise_or(xp: Any, a: Array, b: Array) -> Array:
     """The bits that a or b has; of bool: one or both."""
     return xp.bitwise_or(*_whole("bitwise_or", a, b))
 
 
-@method("__xor__", "__rxor__", "bitwise_xor")
 @op("..., ... -> i:...")
 def bitwise_xor(xp: Any, a: Array, b: Array) -> Array:
     """The bits that differ; of bool: one but not both."""
     return xp.bitwise_xor(*_whole("bitwise_xor", a, b))
 
 
-@method("__invert__", "bitwise_not")
 @op("... -> i:...")
 def bitwise_not(xp: Any, x: Array) -> Array:
     """All bits turned: -1 - x; of bool: not x."""
     return xp.invert(*_whole("bitwise_not", x))
 
 
-@method("__lshift__", "bitwise_left_shift")
 @op("..., ... -> i:...")
 def bitwise_left_shift(xp: Any, a: Array, b: Array) -> Array:
     """a 2^b: the bits moved b places up."""
     return xp.left_shift(*_whole("bitwise_left_shift", a, b))
 
 
-@method("__rshift__", "bitwise_right_shift")
 @op("..., ... -> i:...")
 def bitwise_right_shift(xp: Any, a: Array, b: Array) -> Array:
     """a / 2^b, rounded down: the bits moved b places down."""

@@ -6,25 +6,18 @@ and ``dilation`` are (height, width) pairs. The bodies add one kernel offset at 
 float32. Sequences are images of height one; how volumes become images, see ``functional.conv``.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.op import op
 from minidp.ops.reduce import sum
+from minidp.ops.windows import Pair, offsets
 from minidp.types import Array, Shape
 
-Pair = tuple[int, int]
 
-
-def _check(x: Shape, w: Shape, b: Shape | None = None, **constants: Any) -> None:
-    output_size("conv2d", x, w, **constants)
-
-
-@op("n c h w, k d i j, k -> n k o p", check=_check,
+@op("n c h w, k d i j, k -> n k o p",
+    check=lambda x, w, b, **geometry: output_size("conv2d", x, w, **geometry),
     x=lambda g, w, x_shape, stride, padding, dilation, groups: conv2d_input(
         g, w, x_shape, stride, padding, dilation, groups),
     w=lambda g, x, w_shape, stride, padding, dilation, groups: conv2d_weight(
@@ -37,7 +30,7 @@ def conv2d(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
     xg = _grouped(_padded(xp, x, padding), groups)
     wg = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     y = xp.zeros((len(x), groups, wg.shape[1], *size), _wide(x))
-    for i, j, window in _windows(w.shape, size, stride, dilation):
+    for (i, j), window in offsets(w.shape[2:], size, stride, dilation):
         y += xp.einsum("ngcop,gkc->ngkop", xg[window], wg[..., i, j], dtype=y.dtype)
     y = y.reshape(len(x), w.shape[0], *size)
     return (y if b is None else y + b[:, None, None]).astype(x.dtype, copy=False)
@@ -55,7 +48,7 @@ def conv2d_input(xp: Any, dy: Array, w: Array, shape: Shape, stride: Pair, paddi
     (top, left), size = padding, dy.shape[2:]
     wg = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     dx = xp.zeros((n, groups, c // groups, h + 2 * top, width + 2 * left), _wide(dy))
-    for i, j, window in _windows(w.shape, size, stride, dilation):
+    for (i, j), window in offsets(w.shape[2:], size, stride, dilation):
         dx[window] += xp.einsum("ngkop,gkc->ngcop", _grouped(dy, groups), wg[..., i, j],
                                 dtype=dx.dtype)  # fmt: skip
     dx = dx.reshape(n, c, *dx.shape[3:])[:, :, top : top + h, left : left + width]
@@ -72,7 +65,7 @@ def conv2d_weight(xp: Any, dy: Array, x: Array, shape: Shape, stride: Pair, padd
     """The cotangent of conv2d's w (of ``shape``): each window of x weighted by its y."""
     xg, dyg = _grouped(_padded(xp, x, padding), groups), _grouped(dy, groups)
     dw = xp.zeros((groups, shape[0] // groups, *shape[1:]), _wide(x))
-    for i, j, window in _windows(shape, dy.shape[2:], stride, dilation):
+    for (i, j), window in offsets(shape[2:], dy.shape[2:], stride, dilation):
         dw[..., i, j] = xp.einsum("ngkop,ngcop->gkc", dyg, xg[window], dtype=dw.dtype)
     return dw.reshape(shape).astype(x.dtype, copy=False)
 
@@ -108,15 +101,3 @@ def _padded(xp: Any, x: Array, padding: Pair) -> Array:
 
 def _grouped(x: Array, groups: int) -> Array:
     return x.reshape(len(x), groups, x.shape[1] // groups, *x.shape[2:])
-
-
-def _windows(w: Shape, size: Shape, stride: Pair, dilation: Pair) -> Iterator[tuple[int, int, Any]]:
-    """For each kernel offset, the slice of the padded image that it meets."""
-    for i in range(w[2]):
-        for j in range(w[3]):
-            rows, columns = i * dilation[0], j * dilation[1]
-            yield i, j, (
-                ...,
-                slice(rows, rows + stride[0] * (size[0] - 1) + 1, stride[0]),
-                slice(columns, columns + stride[1] * (size[1] - 1) + 1, stride[1]),
-            )  # fmt: skip

@@ -1,7 +1,5 @@
 """Noise that is a function of the global row: it does not depend on how a batch is split."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

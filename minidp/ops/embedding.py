@@ -1,14 +1,11 @@
 """Rows of a table by number, and their adjoint."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
 from minidp.op import op
-from minidp.ops.comparison import full_like
-from minidp.ops.layout import concat
+from minidp.ops.index import set_at
 from minidp.types import Array, Shape
 
 
@@ -28,7 +25,8 @@ def embedding(xp: Any, input: Array, weight: Array, padding_idx: int | None = No
 
 
 @op("... c, i:... -> v c",
-    g=lambda g, input, padding_idx: embedding(input, without(g, padding_idx)))  # fmt: skip
+    g=lambda g, input, padding_idx: embedding(
+        input, g if padding_idx is None else set_at(g, 0.0, key=padding_idx)))  # fmt: skip
 def embedding_weight(
     xp: Any, g: Array, input: Array, shape: Shape, padding_idx: int | None = None
 ) -> Array:
@@ -39,10 +37,3 @@ def embedding_weight(
     if padding_idx is not None:
         y[padding_idx] = 0
     return y.astype(g.dtype, copy=False)
-
-
-def without(g: Any, row: int | None) -> Any:
-    """The table with zeros in one row."""
-    if row is None:
-        return g
-    return concat(g[:row], full_like(g[row : row + 1], value=0.0), g[row + 1 :], dim=0)

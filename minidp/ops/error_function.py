@@ -1,19 +1,15 @@
 """The error function, its complement and its inverse."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 from minidp.op import op
 from minidp.ops.exponential import exp, wide
-from minidp.tensor import method
 from minidp.types import Array
 
 __all__ = ["erf", "erfc", "erfinv"]
 
 
-@method()
 @op("f:... -> ...", x=lambda g, x: g * bell(x))
 def erf(xp: Any, x: Array) -> Array:
     """Error function: dy/dx = 2 / sqrt(pi) e^(-x^2)."""
@@ -22,7 +18,6 @@ def erf(xp: Any, x: Array) -> Array:
     return y.astype(x.dtype, copy=False)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, x: -g * bell(x))
 def erfc(xp: Any, x: Array) -> Array:
     """1 - erf x, exact for large x: dy/dx = -2 / sqrt(pi) e^(-x^2)."""
@@ -31,7 +26,6 @@ def erfc(xp: Any, x: Array) -> Array:
     return y.astype(x.dtype, copy=False)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, y: g / bell(y))
 def erfinv(xp: Any, x: Array) -> Array:
     """The inverse of erf on (-1, 1): dy/dx = sqrt(pi) / 2 e^(y^2).

@@ -1,7 +1,5 @@
 """Powers, exponentials and logarithms, element by element."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -9,14 +7,12 @@ import numpy as np
 
 from minidp.op import op
 from minidp.ops.comparison import cast, full_like, where
-from minidp.tensor import method
 from minidp.types import Array
 
 __all__ = ["exp", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "pow", "rsqrt",
            "sigmoid", "sqrt", "xlogy"]  # fmt: skip
 
 
-@method("__pow__", "pow")
 @op("..., ... -> ...",
     a=lambda g, a, exponent: g * power_slope(a, exponent),
     exponent=lambda g, a, exponent, y: g * power_log(a, exponent, y))  # fmt: skip
@@ -47,7 +43,6 @@ def power_log(a: Any, b: Any, y: Any) -> Any:
     return where(null, 0.0, y * log(where(null, 1.0, base)))
 
 
-@method()
 @op("f:..., f:... -> ...",
     a=lambda g, a, b: where((a == 0) & (b <= 0), 0.0, xlogy(g, b)),
     b=lambda g, a, b: g * (a / b))  # fmt: skip
@@ -58,49 +53,42 @@ def xlogy(xp: Any, a: Array, b: Array) -> Array:
     return xp.where((a == 0) & (b == b), xp.zeros((), dtype), a * xp.log(b))
 
 
-@method()
 @op("f:... -> ...", x=lambda g, y: g * y)
 def exp(xp: Any, x: Array) -> Array:
     """Exponential: y = e^x; dy/dx = y."""
     return xp.exp(x)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, y: g * (y + 1))
 def expm1(xp: Any, x: Array) -> Array:
     """y = e^x - 1, exact near 0; dy/dx = y + 1."""
     return xp.expm1(x)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, x: g / x)
 def log(xp: Any, x: Array) -> Array:
     """Natural logarithm: dy/dx = 1/x."""
     return xp.log(x)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, x: g / (x + 1))
 def log1p(xp: Any, x: Array) -> Array:
     """y = log(1 + x), exact near 0; dy/dx = 1 / (1 + x)."""
     return xp.log1p(x)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, x: g / (x * math.log(2)))
 def log2(xp: Any, x: Array) -> Array:
     """Logarithm to base 2: dy/dx = 1 / (x log 2)."""
     return xp.log2(x)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, x: g / (x * math.log(10)))
 def log10(xp: Any, x: Array) -> Array:
     """Logarithm to base 10: dy/dx = 1 / (x log 10)."""
     return xp.log10(x)
 
 
-@method()
 @op("f:..., f:... -> ...",
     a=lambda g, a, b: g * sigmoid(a - b), b=lambda g, a, b: g * sigmoid(b - a))  # fmt: skip
 def logaddexp(xp: Any, a: Array, b: Array) -> Array:
@@ -114,21 +102,18 @@ def log1pexp(xp: Any, x: Array) -> Array:
     return xp.logaddexp(x, xp.zeros((), x.dtype))
 
 
-@method()
 @op("f:... -> ...", x=lambda g, y: g * y * (1 - y))
 def sigmoid(xp: Any, x: Array) -> Array:
     """Logistic function: y = 1 / (1 + e^-x); dy/dx = y (1 - y)."""
     return (1 / (1 + xp.exp(-wide(xp, x)))).astype(x.dtype, copy=False)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, y: g / (2 * y))
 def sqrt(xp: Any, x: Array) -> Array:
     """Square root: dy/dx = 1 / (2 y)."""
     return xp.sqrt(x)
 
 
-@method()
 @op("f:... -> ...", x=lambda g, y: -0.5 * g * y * y * y)
 def rsqrt(xp: Any, x: Array) -> Array:
     """Inverse square root: y = x^(-1/2); dy/dx = -y^3 / 2."""

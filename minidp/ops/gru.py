@@ -1,12 +1,10 @@
 """Gated recurrent units over packed rows, see ``recurrent``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.adjoint import each, given, recorded
+from minidp.ops.adjoint import composite, each, given
 from minidp.ops.layout import concat
 from minidp.ops.linalg import flipped, matmul
 from minidp.ops.recurrent import (
@@ -16,7 +14,6 @@ from minidp.ops.recurrent import (
     columns,
     in_order,
     joined,
-    met,
     sigmoid,
     spans,
     times,
@@ -31,7 +28,8 @@ def _check_back(dy: Shape, dh: Shape, y: Shape, gates: Shape, *others: Shape, **
         raise ShapeError(f"gru_back(dh {dh}, gates {gates}): expected (r, z, u, q) per value")
 
 
-@op("p h, n h, p h, p m, n h, k h -> p k, p k, n h", outputs="dx da first", check=_check_back)
+@composite("p h, n h, p h, p m, n h, k h -> p k, p k, n h", outputs="dx da first",
+           check=_check_back)  # fmt: skip
 def gru_back(xp: Any, dy: Array, dh: Array, y: Array, gates: Array, h: Array, w: Array,
              sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
     """A GRU backwards, from the cotangents of all states and the last ones.
@@ -40,55 +38,40 @@ def gru_back(xp: Any, dy: Array, dh: Array, y: Array, gates: Array, h: Array, w:
     du q r (1 - r) and dh (h_before - u) z (1 - z) go to the arguments of r and z, and
     dh z + da w to the state before: at the first step it is the initial one.
     """
-    width, steps, dh = h.shape[1], spans(sizes, reverse), dh.copy()
-    dx, da = (xp.empty((len(y), 3 * width), y.dtype) for _ in range(2))
-    for k in reversed(range(len(steps))):
-        (start, n), (m, earlier) = steps[k], met(steps, k)
-        at, past = slice(start, start + n), xp.concatenate([y[earlier], h[m:n]])
-        r, z, u, q = columns(gates[at], width)
-        d = dh[:n] + dy[at]
-        du = d * (1 - z) * (1 - u * u)
-        both = du * q * r * (1 - r), d * (past - u) * z * (1 - z)
-        dx[at] = xp.concatenate([*both, du], axis=1)
-        da[at] = xp.concatenate([*both, du * r], axis=1)
-        dh[:n] = d * z + xp.matmul(da[at], w)
-    return dx, da, dh
+    return _walk(None, dy, dh, y, gates, h, w, sizes, reverse)
 
 
 def gru_adjoint(
     g: Any, y: Any, gates: Any, h: Any, w: Any, b: Any, sizes: Sizes, reverse: bool
 ) -> Any:
-    """``gru_back``; composed of ops where that would not do, or is to be differentiated."""
-    if 2 in g or recorded(g, y, gates, h, w):
-        return _composed(g, y, gates, h, w, b, sizes, reverse)
-    into, d = given(g, 0, y), given(g, 1, h)
-    dx, da, d = gru_back(into, d, y, gates, h, w, sizes=sizes, reverse=reverse)
+    rest = given(g, 0, y), given(g, 1, h), y, gates, h, w
+    if 2 in g:
+        dx, da, d = _walk(g[2], *rest, sizes, reverse)
+    else:
+        dx, da, d = gru_back(*rest, sizes=sizes, reverse=reverse)
     dw = matmul(flipped(da), before(y, h, sizes, reverse))
     return dx, d, dw, None if b is None else sum(da, dim=0)
 
 
-def _composed(
-    g: Any, y: Any, gates: Any, h: Any, w: Any, b: Any, sizes: Sizes, reverse: bool
+def _walk(
+    dgates: Any, dy: Any, d: Any, y: Any, gates: Any, h: Any, w: Any, sizes: Sizes, reverse: bool
 ) -> Any:
     """Per step: the cotangents of w h are dh times the gates' slopes; dh = those w + dh z."""
-    width = h.shape[1]
-    r, z, u, q = columns(gates, width)
-    past, new = before(y, h, sizes, reverse), (1 - z) * (1 - u * u)
+    r, z, u, q = columns(gates, h.shape[1])
+    past, new, extra, du = before(y, h, sizes, reverse), (1 - z) * (1 - u * u), None, 0.0
     slopes = concat(new * q * r * (1 - r), (past - u) * z * (1 - z), new * r, dim=1)
-    extra = None
-    if 2 in g:  # something used the gates themselves
-        dr, dz, du, dq = columns(g[2], width)
+    if dgates is not None:  # something used the gates themselves
+        dr, dz, du, dq = columns(dgates, h.shape[1])
         du = du * (1 - u * u)
         extra = concat((dr + du * q) * r * (1 - r), dz * z * (1 - z), du * r + dq, dim=1)
-    into, d, found, states = given(g, 0, y), given(g, 1, h), [], []
+    found, states = [], []
     for n, at in backwards(sizes, reverse):
-        states.append(d[:n] + into[at])
+        states.append(d[:n] + dy[at])
         da = times(states[-1], slopes[at])
         found.append(da if extra is None else da + extra[at])
         d = joined([found[-1] @ w + states[-1] * z[at], d[n:]])
     da, dn = in_order(found, reverse), in_order(states, reverse) * new
-    dx = concat(da[:, : 2 * width], dn if extra is None else dn + du, dim=1)
-    return dx, d, matmul(flipped(da), past), None if b is None else sum(da, dim=0)
+    return concat(da[:, : 2 * h.shape[1]], dn if extra is None else dn + du, dim=1), da, d
 
 
 def _check_gru(x: Shape, h: Shape, *others: Any, **constants: Any) -> None:

@@ -1,7 +1,5 @@
 """Indexing: reading and writing places that are named by slices, integers, masks or arrays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.op import op

@@ -1,13 +1,12 @@
 """Layout: the same values in another shape, order, place or number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from minidp.op import OPS, op
+from minidp.op import op
+from minidp.ops.index import get, put
 from minidp.placement import place
 from minidp.types import Array, Shape
 
@@ -18,15 +17,11 @@ def reshape(xp: Any, x: Array, shape: Shape) -> Array:
     return xp.reshape(x, shape)
 
 
-@op("... -> ...", view=True, x=lambda g, axes: permute(g, axes=inverse(axes)))
+@op("... -> ...", view=True, x=lambda g, axes: permute(
+    g, axes=tuple(np.argsort(axes).tolist())))  # fmt: skip
 def permute(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
     """The axes in another order; a view."""
     return xp.transpose(x, axes)
-
-
-def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The order that undoes ``axes``."""
-    return tuple(axes.index(axis) for axis in range(len(axes)))
 
 
 @op("... -> ...", view=True, x=lambda g: g)
@@ -44,26 +39,20 @@ def concat(xp: Any, *xs: Array, dim: int) -> Array:
 def part(g: Any, i: int, sizes: Sequence[Shape], dim: int) -> Any:
     """The i-th of the pieces that were concatenated."""
     start = int(np.sum([s[dim] for s in sizes[:i]], dtype=int))
-    return OPS["narrow"](g, dim=dim, start=start, length=sizes[i][dim])
+    return narrow(g, dim=dim, start=start, length=sizes[i][dim])
 
 
-@op("... -> ...", view=True, x=lambda g, x_shape, dim, start: embed(
-    g, shape=x_shape, dim=dim, start=start))  # fmt: skip
-def narrow(xp: Any, x: Array, dim: int, start: int, length: int) -> Array:
+def narrow(x: Any, dim: int, start: Any, length: Any) -> Any:
     """``length`` places of axis ``dim``, from ``start``; a view."""
-    return x[(slice(None),) * dim + (slice(start, start + length),)]
+    return get(x, key=(slice(None),) * dim + (slice(start, start + length),))
 
 
-@op("... -> ...", x=lambda g, x_shape, dim, start: narrow(
-    g, dim=dim, start=start, length=x_shape[dim]))  # fmt: skip
-def embed(xp: Any, x: Array, shape: Shape, dim: int, start: int) -> Array:
+def embed(x: Any, shape: Shape, dim: int, start: int) -> Any:
     """Zeros of ``shape`` with x at ``start`` along ``dim``: the adjoint of ``narrow``."""
-    y = xp.zeros(shape, x.dtype)
-    y[(slice(None),) * dim + (slice(start, start + x.shape[dim]),)] = x
-    return y
+    return put(x, shape=shape, key=(slice(None),) * dim + (slice(start, start + x.shape[dim]),))
 
 
-@op("... -> ...", x=lambda g, x_shape, widths: OPS["get"](g, key=tuple(
+@op("... -> ...", x=lambda g, x_shape, widths: get(g, key=tuple(
     slice(before, before + n) for n, (before, _) in zip(x_shape, widths, strict=True)
 )))  # fmt: skip
 def surround(xp: Any, x: Array, widths: Sequence[tuple[int, int]], value: float) -> Array:

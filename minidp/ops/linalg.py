@@ -5,8 +5,6 @@ results for forward and reverse mode algorithmic differentiation", and Seeger et
 arXiv:1710.08717.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from minidp.errors import LinAlgError
 from minidp.op import op
+from minidp.ops.adjoint import given
 from minidp.ops.elementwise import full_like
 from minidp.ops.layout import permute, put_diagonal, reshape, triangle
 from minidp.ops.reduce import sum
@@ -91,16 +90,13 @@ def cofactors(xp: Any, x: Array) -> Array:
     return sign * xp.matmul(u * others[..., None, :], v)
 
 
-@op("f:... n n -> ...", x=lambda g, x: full_like(x, value=0.0))
-def det_sign(xp: Any, x: Array) -> Array:
-    """The sign of the determinant; its derivative is 0."""
-    return xp.linalg.slogdet(x)[0]
-
-
-@op("f:... n n -> ...", x=lambda g, x: reshape(g, shape=(*g.shape, 1, 1)) * flipped(inv(x)))
-def logabsdet(xp: Any, x: Array) -> Array:
-    """log |det x|, without overflow; its derivative is x^-T."""
-    return xp.linalg.slogdet(x)[1]
+@op("f:... n n -> ..., ...", outputs="sign logabs",
+    x=lambda g, x, logabs: reshape(given(g, 1, logabs), shape=(*logabs.shape, 1, 1))
+    * flipped(inv(x)))  # fmt: skip
+def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
+    """The sign of the determinant, whose derivative is 0, and log |det x|, without overflow; its
+    derivative is x^-T."""
+    return xp.linalg.slogdet(x)
 
 
 def _cholesky_rule(g: Any, y: Any) -> Any:
@@ -143,8 +139,7 @@ def _eigh_rule(g: Any, w: Any, v: Any) -> Any:
 @op("f:... n n -> ... n, ... n n", outputs="w v", x=_eigh_rule)
 def eigh(xp: Any, x: Array) -> tuple[Array, Array]:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices: x v = v w."""
-    w, v = solved("eigh", xp.linalg.eigh, x)
-    return w, v
+    return solved("eigh", xp.linalg.eigh, x)
 
 
 def _svd_rule(g: Any, u: Any, s: Any, v: Any) -> Any:
@@ -167,8 +162,7 @@ def _svd_rule(g: Any, u: Any, s: Any, v: Any) -> Any:
 @op("f:... m n -> ... m k, ... k, ... k n", outputs="u s v", x=_svd_rule)
 def svd(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     """x = u diag(s) v with orthonormal columns of u, rows of v, and s descending."""
-    u, s, v = solved("svd", lambda a: xp.linalg.svd(a, full_matrices=False), x)
-    return u, s, v
+    return solved("svd", lambda a: xp.linalg.svd(a, full_matrices=False), x)
 
 
 def _qr_rule(g: Any, x_shape: Any, q: Any, r: Any) -> Any:
@@ -185,8 +179,7 @@ def _qr_rule(g: Any, x_shape: Any, q: Any, r: Any) -> Any:
 @op("f:... m n -> ... m k, ... k n", outputs="q r", x=_qr_rule)
 def qr(xp: Any, x: Array) -> tuple[Array, Array]:
     """x = q r, with orthonormal columns of q and an upper triangular r."""
-    q, r = solved("qr", xp.linalg.qr, x)
-    return q, r
+    return solved("qr", xp.linalg.qr, x)
 
 
 def _pinv_rule(g: Any, x: Any, y: Any) -> Any:

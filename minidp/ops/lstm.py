@@ -1,12 +1,10 @@
 """Long short-term memory over packed rows, see ``recurrent``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.adjoint import each, given, recorded
+from minidp.ops.adjoint import composite, each, given
 from minidp.ops.layout import concat
 from minidp.ops.linalg import flipped, matmul
 from minidp.ops.recurrent import (
@@ -16,7 +14,6 @@ from minidp.ops.recurrent import (
     columns,
     in_order,
     joined,
-    met,
     sigmoid,
     spans,
     times,
@@ -31,8 +28,8 @@ def _check_back(dy: Shape, dh: Shape, dc: Shape, gates: Shape, *others: Shape, *
         raise ShapeError(f"lstm_back(dc {dc}, gates {gates}): expected four gates per value")
 
 
-@op("p h, n h, n h, p k, p h, n h, k h -> p k, n h, n h", outputs="da first first_cell",
-    check=_check_back)  # fmt: skip
+@composite("p h, n h, n h, p k, p h, n h, k h -> p k, n h, n h", outputs="da first first_cell",
+           check=_check_back)  # fmt: skip
 def lstm_back(xp: Any, dy: Array, dh: Array, dc: Array, gates: Array, cells: Array, c: Array,
               w: Array, sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
     """An LSTM backwards, from the cotangents of all states, the last ones and the last cells.
@@ -41,34 +38,27 @@ def lstm_back(xp: Any, dy: Array, dh: Array, dc: Array, gates: Array, cells: Arr
     da = (dc u i (1 - i), dc c_before f (1 - f), dc i (1 - u^2), dh tanh c o (1 - o)), the state
     before gets da w, and the cell before dc f: at the first step they are the initial ones.
     """
-    da, dh, dc, steps = xp.empty_like(gates), dh.copy(), dc.copy(), spans(sizes, reverse)
-    for k in reversed(range(len(steps))):
-        (start, n), (m, earlier) = steps[k], met(steps, k)
-        at, past = slice(start, start + n), xp.concatenate([cells[earlier], c[m:n]])
-        (i, f, u, o), t = columns(gates[at], c.shape[1]), xp.tanh(cells[at])
-        dm = dh[:n] + dy[at]
-        d = dc[:n] + dm * o * (1 - t * t)
-        parts = d * u * i * (1 - i), d * past * f * (1 - f), d * i * (1 - u * u)
-        da[at] = xp.concatenate([*parts, dm * t * o * (1 - o)], axis=1)
-        dh[:n], dc[:n] = xp.matmul(da[at], w), d * f
-    return da, dh, dc
+    return _walk({}, dy, dh, dc, gates, cells, c, w, None, sizes, reverse)[:3]
 
 
 def lstm_adjoint(
     g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any, sizes: Sizes,
     reverse: bool,
 ) -> Any:  # fmt: skip
-    """``lstm_back``; composed of ops where that would not do, or is to be differentiated."""
-    if v is not None or 3 in g or 4 in g or recorded(g, y, cells, gates, h, c, w):
-        return _composed(g, y, cells, gates, h, c, w, v, sizes, reverse)
-    into, dh, dc = given(g, 0, y), given(g, 1, h), given(g, 2, c)
-    da, dh, dc = lstm_back(into, dh, dc, gates, cells, c, w, sizes=sizes, reverse=reverse)
-    return da, dh, dc, matmul(flipped(da), before(y, h, sizes, reverse)), None
+    starts, outputs = (given(g, 0, y), given(g, 1, h), given(g, 2, c)), None
+    if v is None and not {3, 4} & {*g}:
+        da, dh, dc = lstm_back(*starts, gates, cells, c, w, sizes=sizes, reverse=reverse)
+    else:
+        da, dh, dc, outputs = _walk(g, *starts, gates, cells, c, w, v, sizes, reverse)
+    dw = matmul(flipped(da), before(y, h, sizes, reverse))
+    if v is None:
+        return da, dh, dc, dw, None
+    return da, dh, dc, dw, matmul(flipped(outputs), columns(gates, c.shape[1])[3] * tanh(cells))
 
 
-def _composed(
-    g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any, sizes: Sizes,
-    reverse: bool,
+def _walk(
+    g: Any, dy: Any, dh: Any, dc: Any, gates: Any, cells: Any, c: Any, w: Any, v: Any,
+    sizes: Sizes, reverse: bool,
 ) -> Any:  # fmt: skip
     past, own = before(cells, c, sizes, reverse), None
     i, f, u, o = columns(gates, c.shape[1])
@@ -77,20 +67,15 @@ def _composed(
     t = tanh(cells)
     slope, to_o = o * (1 - t * t), t * o * (1 - o)
     slopes = concat(u * i * (1 - i), past * f * (1 - f), i * (1 - u * u), dim=1)
-    into, dh, dc = given(g, 0, y), given(g, 1, h), given(g, 2, c)
     found, outputs = [], []
     for n, at in backwards(sizes, reverse):
-        outputs.append(dh[:n] + into[at])
+        outputs.append(dh[:n] + dy[at])
         dm = outputs[-1] if v is None else outputs[-1] @ v
         d = (dc[:n] + g[3][at] if 3 in g else dc[:n]) + dm * slope[at]
         da = concat(times(d, slopes[at]), dm * to_o[at], dim=1)
         found.append(da if own is None else da + own[at])
         dh, dc = joined([found[-1] @ w, dh[n:]]), joined([d * f[at], dc[n:]])
-    dx = in_order(found, reverse)
-    dw = matmul(flipped(dx), before(y, h, sizes, reverse))
-    if v is None:
-        return dx, dh, dc, dw, None
-    return dx, dh, dc, dw, matmul(flipped(in_order(outputs, reverse)), o * t)
+    return in_order(found, reverse), dh, dc, in_order(outputs, reverse)
 
 
 def _check_lstm(x: Shape, h: Shape, c: Shape, w: Shape, v: Shape | None, **constants: Any) -> None:

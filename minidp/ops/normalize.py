@@ -1,14 +1,12 @@
 """Normalisation with given statistics, and with those of the values themselves."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.adjoint import each, given, recorded
-from minidp.ops.elementwise import rsqrt
+from minidp.ops.adjoint import composite, each, given
+from minidp.ops.elementwise import full_like, rsqrt
 from minidp.ops.layout import reshape, unsqueeze_all
 from minidp.ops.reduce import sum
 from minidp.types import Array, Shape
@@ -49,7 +47,7 @@ def batch_norm(xp: Any, x: Array, mean: Array, var: Array, weight: Array = None,
     return y if bias is None else y + bias.reshape(shape)
 
 
-@op("f:n c ..., f:n c ..., f:c, f:c, f:c -> n c ..., c, c", outputs="dx dweight dbias")
+@composite("f:n c ..., f:n c ..., f:c, f:c, f:c -> n c ..., c, c", outputs="dx dweight dbias")
 def batch_norm_own_back(
     xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None, eps: float = 1e-5
 ) -> Any:
@@ -58,27 +56,23 @@ def batch_norm_own_back(
     With r = 1 / sqrt(var + eps) and v = (x - mean) r: dx = weight r (dy - mean(dy) -
     v mean(dy v)); those of weight and bias are the sums of dy v and dy.
     """
-    shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
-    count, r = max(1, x.size // max(1, x.shape[1])), 1 / xp.sqrt(var + xp.asarray(eps, x.dtype))
-    v = (x - mean.reshape(shape)) * r.reshape(shape)
-    dweight, dbias = (dy * v).sum(axis=axes), dy.sum(axis=axes)
-    dx = dy - (v * dweight.reshape(shape) + dbias.reshape(shape)) / count
-    return dx * (r if weight is None else r * weight).reshape(shape), dweight, dbias
+    r, d = rsqrt(var + eps), x - channels(mean, x)
+    dweight, dbias = per_channel(dy * d) * r, per_channel(dy)
+    level = (channels(dweight * r, x) * d + channels(dbias, x)) / rows(x)
+    return channels(_scale(weight, var, eps), x) * (dy - level), dweight, dbias
+
+
+def rows(x: Any) -> int:
+    """How many values a channel has, at least 1."""
+    return max(1, math.prod(x.shape) // max(1, x.shape[1]))
 
 
 def _own_adjoint(g: Any, x: Any, mean: Any, var: Any, weight: Any, eps: float) -> Any:
-    """``batch_norm_own_back``; composed of ops where it is to be differentiated."""
-    if set(g) == {0} and not recorded(g, x, mean, var, weight):
-        return batch_norm_own_back(g[0], x, mean, var, weight, eps=eps)
-    count = max(1, math.prod(x.shape) // max(1, x.shape[1]))
-    r, d, dy = rsqrt(var + eps), x - channels(mean, x), given(g, 0, x)
-    dweight, dbias = per_channel(dy * d) * r, per_channel(dy)
-    scale = r if weight is None else r * weight
-    dx = channels(scale, x) * (dy - (channels(dweight * r, x) * d + channels(dbias, x)) / count)
+    dx, dweight, dbias = batch_norm_own_back(given(g, 0, x), x, mean, var, weight, eps=eps)
     if 1 in g:
-        dx = dx + channels(g[1] / count, x)
+        dx = dx + channels(g[1] / rows(x), x)
     if 2 in g:
-        dx = dx + d * channels(g[2] * (2 / count), x)
+        dx = dx + (x - channels(mean, x)) * channels(g[2] * (2 / rows(x)), x)
     return dx, dweight, dbias
 
 
@@ -92,9 +86,8 @@ def batch_norm_own(
     In two passes, the mean first, so that the variance of large numbers loses no digits.
     """
     shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
-    count = max(1, x.size // max(1, x.shape[1]))
-    mean = x.sum(axis=axes) / count
-    var = ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / count
+    mean = x.sum(axis=axes) / rows(x)
+    var = ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / rows(x)
     return batch_norm.body(xp, x, mean, var, weight, bias, eps), mean, var
 
 
@@ -114,8 +107,8 @@ def _check_back(dy: Shape, x: Shape, mean: Shape, *others: Any, **constants: Any
                          "groups of channels, which are equal")  # fmt: skip
 
 
-@op("f:n c ..., f:n c ..., f:n m, f:n m, f:c -> n c ..., c, c", outputs="dx dweight dbias",
-    check=_check_back)  # fmt: skip
+@composite("f:n c ..., f:n c ..., f:n m, f:n m, f:c -> n c ..., c, c", outputs="dx dweight dbias",
+           check=_check_back)  # fmt: skip
 def group_norm_back(
     xp: Any, dy: Array, x: Array, mean: Array, r: Array, weight: Array = None,
     center: bool = True,
@@ -125,33 +118,38 @@ def group_norm_back(
     With v = (x - mean) r and h = dy weight: dx = r (h - mean(h) - v mean(h v)), without mean(h)
     if not ``center``; those of weight and bias are the sums of dy v and dy.
     """
-    shape, n, groups = (1, -1, *(1,) * (x.ndim - 2)), len(x), mean.shape[1]
-    count, axes = size_of_group(x.shape, groups), (0, *range(2, x.ndim))
-    v = (x.reshape(n, groups, count) - mean[..., None]) * r[..., None]
-    h = (dy if weight is None else dy * weight.reshape(shape)).reshape(v.shape)
-    along = (h * v).sum(axis=2, keepdims=True) / max(1, count)
-    level = h.sum(axis=2, keepdims=True) / max(1, count) if center else 0
-    dx = (h - level - v * along) * r[..., None]
-    return dx.reshape(x.shape), (dy * v.reshape(x.shape)).sum(axis=axes), dy.sum(axis=axes)
+    v, share = _normal(x, mean, r), 1 / _count(x, mean)
+    h = _grouped(dy if weight is None else dy * channels(weight, dy), mean.shape[1])
+    dx = h - v * (sum(h * v, dim=2, keepdim=True) * share)
+    dx = dx - sum(h, dim=2, keepdim=True) * share if center else dx
+    dx, v = (reshape(each, shape=x.shape) for each in (dx * column(r), v))
+    return dx, per_channel(dy * v), per_channel(dy)
+
+
+def _normal(x: Any, mean: Any, r: Any) -> Any:
+    return (_grouped(x, mean.shape[1]) - column(mean)) * column(r)
+
+
+def _count(x: Any, mean: Any) -> int:
+    return max(1, size_of_group(x.shape, mean.shape[1]))
+
+
+def column(v: Any) -> Any:
+    """One value for each group, beside the values of a group."""
+    return unsqueeze_all(v, (2,), 3)
 
 
 def _adjoint(g: Any, x: Any, mean: Any, r: Any, weight: Any, center: bool) -> Any:
-    """``group_norm_back``; composed of ops where it is to be differentiated."""
-    if set(g) == {0} and not recorded(g, x, mean, r, weight):
-        return group_norm_back(g[0], x, mean, r, weight, center=center)
-    groups, count = mean.shape[1], max(1, size_of_group(x.shape, mean.shape[1]))
-    r, mean = unsqueeze_all(r, (2,), 3), unsqueeze_all(mean, (2,), 3)
-    v = (_grouped(x, groups) - mean) * r
-    dy = given(g, 0, x)
-    h = _grouped(dy if weight is None else dy * channels(weight, dy), groups)
-    dx = h - v * (sum(h * v, dim=2, keepdim=True) * (1 / count))
-    dx = (dx - sum(h, dim=2, keepdim=True) * (1 / count) if center else dx) * r
+    dx, dweight, dbias = group_norm_back(given(g, 0, x), x, mean, r, weight, center=center)
+    more: Any = 0.0
     if 1 in g and center:
-        dx = dx + unsqueeze_all(g[1], (2,), 3) * (1 / count)
+        more = column(g[1])
     if 2 in g:
-        dx = dx - v * (r * r * unsqueeze_all(g[2], (2,), 3)) * (1 / count)
-    dweight = per_channel(dy * reshape(v, shape=x.shape))
-    return reshape(dx, shape=x.shape), dweight, per_channel(dy)
+        more = more - _normal(x, mean, r) * column(r * r * g[2])
+    if set(g) - {0}:
+        more = _grouped(full_like(x, value=1.0), mean.shape[1]) * more / _count(x, mean)
+        dx = dx + reshape(more, shape=x.shape)
+    return dx, dweight, dbias
 
 
 def _check_groups(x: Shape, *vectors: Any, groups: int, **constants: Any) -> None:

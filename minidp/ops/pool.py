@@ -4,24 +4,11 @@
 output's (o, p), so that rounding modes are settled by the caller.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from minidp.op import op
+from minidp.ops.windows import Pair, offsets
 from minidp.types import Array, Shape
-
-Pair = tuple[int, int]
-
-
-def _window(i: int, j: int, size: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Any:
-    """Where offset (i, j) of every window lies in the padded image."""
-    rows, columns = i * dilation[0], j * dilation[1]
-    return (
-        ...,
-        slice(rows, rows + stride[0] * (size[0] - 1) + 1, stride[0]),
-        slice(columns, columns + stride[1] * (size[1] - 1) + 1, stride[1]),
-    )
 
 
 def _padded_to(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
@@ -47,8 +34,7 @@ def max_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dil
     y = xp.full((*x.shape[:2], *size), lowest, x.dtype)
     index = xp.full(y.shape, -1, "int32")
     inside = _padded_to(xp, xp.ones_like(x), kernel, stride, padding, size, 0, dilation) > 0
-    for offset in range(kernel[0] * kernel[1]):
-        window = _window(*divmod(offset, kernel[1]), size, stride, dilation)
+    for offset, (_, window) in enumerate(offsets(kernel, size, stride, dilation)):
         value = padded[window]
         better = (value > y) | (value != value) | (index < 0)
         better = better & inside[window]
@@ -65,8 +51,7 @@ def max_pool2d_input(xp: Any, dy: Array, index: Array, shape: Shape, kernel: Pai
     h, w = shape[2:]
     size = dy.shape[2:]
     dx = _padded_to(xp, xp.zeros(shape, dy.dtype), kernel, stride, padding, size, 0, dilation)
-    for offset in range(kernel[0] * kernel[1]):
-        window = _window(*divmod(offset, kernel[1]), size, stride, dilation)
+    for offset, (_, window) in enumerate(offsets(kernel, size, stride, dilation)):
         dx[window] += xp.where(index == offset, dy, xp.zeros((), dy.dtype))
     return dx[:, :, padding[0] : padding[0] + h, padding[1] : padding[1] + w]
 
@@ -80,20 +65,9 @@ def max_pool2d_gather(xp: Any, x: Array, index: Array, kernel: Pair, stride: Pai
     size = index.shape[2:]
     padded = _padded_to(xp, x, kernel, stride, padding, size, 0, dilation)
     y = xp.zeros((*x.shape[:2], *size), x.dtype)
-    for offset in range(kernel[0] * kernel[1]):
-        window = _window(*divmod(offset, kernel[1]), size, stride, dilation)
+    for offset, (_, window) in enumerate(offsets(kernel, size, stride, dilation)):
         y = xp.where(index == offset, padded[window], y)
     return y
-
-
-@op("i:n c o p -> i:n c o p")
-def max_pool2d_places(xp: Any, index: Array, width: int, kernel: Pair, stride: Pair, padding: Pair,
-                      dilation: Pair) -> Array:  # fmt: skip
-    """Offsets within windows, as max_pool2d gives them, as int64 places in the flat h w image."""
-    offset = index.astype("int64")
-    o, p = xp.arange(index.shape[2]), xp.arange(index.shape[3])
-    row = o[:, None] * stride[0] - padding[0] + offset // kernel[1] * dilation[0]
-    return row * width + p * stride[1] - padding[1] + offset % kernel[1] * dilation[1]
 
 
 @op("f:n c h w -> n c o p",
@@ -104,8 +78,8 @@ def avg_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, siz
     """The mean of each window, over the places inside the image (and its padding, if counted)."""
     padded = _padded_to(xp, x, kernel, stride, padding, size, 0)
     y = xp.zeros((*x.shape[:2], *size), "float32" if x.dtype.char == "e" else x.dtype)
-    for offset in range(kernel[0] * kernel[1]):
-        y += padded[_window(*divmod(offset, kernel[1]), size, stride)]
+    for _, window in offsets(kernel, size, stride):
+        y += padded[window]
     y /= window_counts(xp, x.shape, kernel, stride, padding, size, count_include_pad, y.dtype)
     return y.astype(x.dtype, copy=False)
 
@@ -121,8 +95,8 @@ def avg_pool2d_input(xp: Any, dy: Array, shape: Shape, kernel: Pair, stride: Pai
     counts = window_counts(xp, shape, kernel, stride, padding, size, count_include_pad, dy.dtype)
     share = dy / counts
     dx = _padded_to(xp, xp.zeros(shape, dy.dtype), kernel, stride, padding, size, 0)
-    for offset in range(kernel[0] * kernel[1]):
-        dx[_window(*divmod(offset, kernel[1]), size, stride)] += share
+    for _, window in offsets(kernel, size, stride):
+        dx[window] += share
     return dx[:, :, padding[0] : padding[0] + h, padding[1] : padding[1] + w]
 
 

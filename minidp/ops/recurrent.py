@@ -6,8 +6,6 @@ walks the steps the other way with the cotangent of the state alone: what else a
 it with is computed for all steps at once, and weights get theirs from one product over all rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -105,10 +103,3 @@ def sigmoid(xp: Any, a: Array) -> Array:
     xp.exp(a, out=a)
     a += 1
     return xp.reciprocal(a, out=a)
-
-
-def met(steps: list[tuple[int, int]], k: int) -> tuple[int, slice]:
-    """How many rows of step k go on from the step before, and where they were there."""
-    start, n = steps[k - 1] if k else (0, 0)
-    n = min(n, steps[k][1])
-    return n, slice(start, start + n)

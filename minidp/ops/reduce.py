@@ -1,7 +1,5 @@
 """Reductions over axes, running sums and orders: sums, extremes and where they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ from minidp.ops.comparison import cast, where
 from minidp.ops.exponential import exp, wide
 from minidp.ops.layout import expand, unsqueeze_all
 from minidp.shapes import axes_of, axis_of
-from minidp.tensor import method
 from minidp.types import Array, Shape
 
 
@@ -41,14 +38,12 @@ def spread_shares(g: Any, x: Any, y: Any, dim: Any, keepdim: bool) -> Any:
     return spread(g, x.shape, dim, keepdim) * (hit / sum(hit, dim=axes, keepdim=True))
 
 
-@method()
 @op("... -> ...", x=spread_shares)
 def amax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """The largest value over ``dim``: dy/dx = 1 there, 1/m at each of m equal ones, else 0."""
     return x.max(axis=_nonempty("amax", x, dim), keepdims=keepdim)
 
 
-@method()
 @op("... -> ...", x=spread_shares)
 def amin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """The smallest value over ``dim``: dy/dx = 1 there, 1/m at each of m equal ones, else 0."""
@@ -66,7 +61,6 @@ def _equal_share(g: Any, x: Any, y: Any) -> Any:
     return where(hit, g / sum(cast(hit, dtype=x.dtype)), 0.0)
 
 
-@method()
 @op("... -> i:...")
 def argmax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Where the largest value is (the first of equals) along ``dim``, or in the flat array.
@@ -78,7 +72,6 @@ def argmax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return xp.argmax(x, axis=_axis("argmax", x, dim), keepdims=keepdim)
 
 
-@method()
 @op("... -> i:...")
 def argmin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Where the smallest value is (the first of equals) along ``dim``, or in the flat array."""
@@ -86,7 +79,6 @@ def argmin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return xp.argmin(x, axis=_axis("argmin", x, dim), keepdims=keepdim)
 
 
-@method()
 @op("... -> b:...")
 def all(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Whether every value is true; of uint8, in uint8."""
@@ -94,7 +86,6 @@ def all(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     return y.astype(x.dtype) if x.dtype.char == "B" else y
 
 
-@method()
 @op("... -> b:...")
 def any(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Whether some value is true; of uint8, in uint8."""

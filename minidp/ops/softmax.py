@@ -1,13 +1,16 @@
 """Softmax and the cross-entropy of logits."""
 
-from __future__ import annotations
-
 from typing import Any
+
+import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.elementwise import exp, full_like, log, maximum, where
-from minidp.ops.layout import narrow, reshape
+from minidp.ops.adjoint import composite
+from minidp.ops.elementwise import cast, exp, log, maximum, where
+from minidp.ops.exponential import wide
+from minidp.ops.index import scatter_along
+from minidp.ops.layout import unsqueeze_all
 from minidp.ops.reduce import sum
 from minidp.shapes import axis_of
 from minidp.types import Array, Shape
@@ -26,18 +29,15 @@ def softmax(xp: Any, x: Array, dim: int) -> Array:
     """
     if x.size == 0:
         return x.copy()
-    e = xp.exp(wide(x) - x.max(axis=dim, keepdims=True))
+    e = xp.exp(wide(xp, x) - x.max(axis=dim, keepdims=True))
     return (e / e.sum(axis=dim, keepdims=True)).astype(x.dtype, copy=False)
 
 
-@op("f:..., f:... -> ...",
-    dy=lambda g, y, dim: softmax_input(g, y, dim=dim),
-    y=lambda g, dy, y, dim: g * dy - g * sum(dy * y, dim=dim, keepdim=True)
-    - dy * sum(g * y, dim=dim, keepdim=True))  # fmt: skip
+@composite("f:..., f:... -> ...")
 def softmax_input(xp: Any, dy: Array, y: Array, dim: int) -> Array:
     """The cotangent of softmax's x: y (dy - sum dy y)."""
-    g, p = wide(dy), wide(y)
-    return (p * (g - (g * p).sum(axis=dim, keepdims=True))).astype(y.dtype, copy=False)
+    g, p = summable(dy), summable(y)
+    return like(p * (g - sum(g * p, dim=dim, keepdim=True)), y)
 
 
 @op("f:... -> ...", check=lambda x, dim: axis_of("log_softmax", dim, len(x)),
@@ -46,24 +46,26 @@ def log_softmax(xp: Any, x: Array, dim: int) -> Array:
     """y = x - log sum e^x along ``dim``."""
     if x.size == 0:
         return x.copy()
-    shifted = wide(x) - x.max(axis=dim, keepdims=True)
+    shifted = wide(xp, x) - x.max(axis=dim, keepdims=True)
     y = shifted - xp.log(xp.exp(shifted).sum(axis=dim, keepdims=True))
     return y.astype(x.dtype, copy=False)
 
 
-@op("f:..., f:... -> ...",
-    dy=lambda g, y, dim: g - sum(g * exp(y), dim=dim, keepdim=True),
-    y=lambda g, dy, y, dim: -g * exp(y) * sum(dy, dim=dim, keepdim=True))  # fmt: skip
+@composite("f:..., f:... -> ...")
 def log_softmax_input(xp: Any, dy: Array, y: Array, dim: int) -> Array:
     """The cotangent of log_softmax's x: dy - e^y sum dy."""
-    g = wide(dy)
-    dx = g - xp.exp(wide(y)) * g.sum(axis=dim, keepdims=True)
-    return dx.astype(y.dtype, copy=False)
+    g = summable(dy)
+    return like(g - exp(summable(y)) * sum(g, dim=dim, keepdim=True), y)
 
 
-def wide(x: Array) -> Array:
+def summable(x: Any) -> Any:
     """float16 as float32, to add up in; all else as it is."""
-    return x.astype("float32") if x.dtype.char == "e" else x
+    return cast(x, dtype=np.float32) if x.dtype.char == "e" else x
+
+
+def like(x: Any, y: Any) -> Any:
+    """x in the dtype of y."""
+    return x if x.dtype == y.dtype else cast(x, dtype=y.dtype)
 
 
 def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
@@ -86,42 +88,21 @@ def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) ->
     kept = target != ignore_index
     if x.size == 0:
         return xp.zeros(target.shape, x.dtype)
-    shifted = wide(x) - x.max(axis=1, keepdims=True)
+    shifted = wide(xp, x) - x.max(axis=1, keepdims=True)
     total = xp.log(xp.exp(shifted).sum(axis=1))
     index = xp.expand_dims(xp.where(kept, target, 0), 1)
     chosen = xp.take_along_axis(shifted, index, axis=1)[:, 0]
     return xp.where(kept, total - chosen, xp.zeros((), x.dtype)).astype(x.dtype, copy=False)
 
 
-@op("n ..., n c ..., i:n ... -> n c ...",
-    dy=lambda g, x, target, ignore_index: sum(
-        g * residual(x, target, ignore_index), dim=1),
-    x=lambda g, dy, x, target, ignore_index: softmax_slope(
-        g, dy, x, target, ignore_index))  # fmt: skip
+@composite("n ..., n c ..., i:n ... -> n c ...")
 def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_index: int) -> Array:
     """The cotangent of cross_entropy's x: dy (softmax(x) - one_hot(target)), 0 where ignored."""
-    if x.size == 0:
-        return xp.zeros_like(x)
-    e = xp.exp(wide(x) - x.max(axis=1, keepdims=True))
-    p = e / e.sum(axis=1, keepdims=True)
-    classes = xp.arange(x.shape[1]).reshape(1, -1, *(1,) * (x.ndim - 2))
-    p = p - (classes == xp.expand_dims(target, 1))
-    kept = xp.expand_dims(target != ignore_index, 1)
-    return xp.where(kept, p * xp.expand_dims(dy, 1), xp.zeros((), x.dtype)).astype(x.dtype)
-
-
-def residual(x: Any, target: Any, ignore_index: int) -> Any:
-    """softmax(x) - one_hot(target), 0 where the target is ignored."""
-    ones = full_like(reshape(narrow(x, dim=1, start=0, length=1), shape=target.shape), value=1.0)
-    return cross_entropy_input(ones, x, target, ignore_index)
-
-
-def softmax_slope(g: Any, dy: Any, x: Any, target: Any, ignore_index: int) -> Any:
-    """dy p (g - sum_c g p) for p = softmax(x), 0 where the target is ignored."""
-    p = softmax(x, dim=1)
-    weight = where(target != ignore_index, dy, 0.0)
-    weight = reshape(weight, shape=(x.shape[0], 1, *x.shape[2:]))
-    return weight * p * (g - sum(g * p, dim=1, keepdim=True))
+    kept, ndim = target != ignore_index, len(x.shape)
+    index, weight = (unsqueeze_all(where(kept, each, zero), (1,), ndim)
+                     for each, zero in ((target, 0), (dy, 0.0)))  # fmt: skip
+    chosen = scatter_along(summable(weight), index, shape=x.shape, dim=1)
+    return like(summable(weight) * softmax(summable(x), dim=1) - chosen, x)
 
 
 def check_classes(

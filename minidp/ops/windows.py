@@ -3,9 +3,7 @@
 Several axes are done one after the other: so images and volumes need no ops of their own.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,20 @@ import numpy as np
 from minidp.op import op
 from minidp.types import Array, Shape
 
+Pair = tuple[int, int]
 
-def _offsets(dim: int, size: int, count: int, stride: int, dilation: int) -> Iterator[Any]:
-    """For each offset in a window, the places where ``count`` windows meet it."""
-    for start in range(0, size * dilation, dilation):
-        yield (slice(None),) * dim + (slice(start, start + stride * (count - 1) + 1, stride),)
+
+def met(offset: int, count: int, stride: int = 1, dilation: int = 1) -> slice:
+    """The places that ``count`` windows have at an offset."""
+    start = offset * dilation
+    return slice(start, start + stride * (count - 1) + 1, stride)
+
+
+def offsets(kernel: Sequence[int], size: Shape, stride: Pair,
+            dilation: Pair = (1, 1)) -> Iterator[tuple[Pair, Any]]:  # fmt: skip
+    """Each offset (i, j) of a kernel, row by row, with its places along the last two axes."""
+    for i, j in np.ndindex(*kernel):
+        yield (i, j), (..., *map(met, (i, j), size, stride, dilation))
 
 
 @op("... -> ...", x=lambda g, x_shape, dim, stride, dilation: overlap(
@@ -25,7 +32,9 @@ def _offsets(dim: int, size: int, count: int, stride: int, dilation: int) -> Ite
 def windows(xp: Any, x: Array, dim: int, size: int, stride: int = 1, dilation: int = 1) -> Array:
     """y[..., a, o, ...] = x[..., o stride + a dilation, ...]: axis ``dim`` becomes two."""
     count = (x.shape[dim] - dilation * (size - 1) - 1) // stride + 1
-    return xp.stack([x[key] for key in _offsets(dim, size, count, stride, dilation)], axis=dim)
+    front = (slice(None),) * dim
+    parts = [x[(*front, met(a, count, stride, dilation))] for a in range(size)]
+    return xp.stack(parts, axis=dim)
 
 
 @op("... -> ...", dy=lambda g, dy_shape, dim, stride, dilation: windows(
@@ -33,9 +42,9 @@ def windows(xp: Any, x: Array, dim: int, size: int, stride: int = 1, dilation: i
 def overlap(xp: Any, dy: Array, shape: Shape, dim: int, stride: int = 1,
             dilation: int = 1) -> Array:  # fmt: skip
     """Windows (..., a, o, ...) added up where they lie in zeros of ``shape``."""
-    x, (size, count) = xp.zeros(shape, dy.dtype), dy.shape[dim : dim + 2]
-    for a, key in enumerate(_offsets(dim, size, count, stride, dilation)):
-        x[key] += dy[(slice(None),) * dim + (a,)]
+    x, front, (size, count) = xp.zeros(shape, dy.dtype), (slice(None),) * dim, dy.shape[dim:][:2]
+    for a in range(size):
+        x[(*front, met(a, count, stride, dilation))] += dy[(*front, a)]
     return x
 
 

@@ -2,9 +2,8 @@
 
 from minidp.optim import lr_scheduler, swa_utils
 from minidp.optim.adam import Adam, Adamax, AdamW, NAdam, RAdam
+from minidp.optim.descent import SGD, Adadelta, Adagrad, RMSprop
 from minidp.optim.optimizer import Optimizer
-from minidp.optim.rmsprop import Adadelta, Adagrad, RMSprop
-from minidp.optim.sgd import SGD
 
 __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam",

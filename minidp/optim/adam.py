@@ -1,15 +1,12 @@
 """Adam and its relatives: steps in units of each element's own typical gradient."""
 
-from __future__ import annotations
-
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from minidp.op import op
-from minidp.optim.optimizer import Declared, Group
-from minidp.tensor import Tensor
+from minidp.optim.optimizer import Counted, Group, Optimizer
 from minidp.types import Array
 
 
@@ -24,8 +21,7 @@ def adam(xp: Any, p: Array, g: Array, m: Array, v: Array, vmax: Array = None, *,
     weight_decay times the shrunk p."""
     d = -g if maximize else g
     p *= shrink
-    if weight_decay:
-        d = d + weight_decay * p
+    d = d + weight_decay * p if weight_decay else d
     m += (1 - beta1) * (d - m)
     v[...] = beta2 * v + (1 - beta2) * d * d
     if amsgrad:
@@ -34,7 +30,7 @@ def adam(xp: Any, p: Array, g: Array, m: Array, v: Array, vmax: Array = None, *,
     p -= move / (xp.sqrt(vmax if amsgrad else v) / root + eps)
 
 
-class Adam(Declared, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False,
+class Adam(Optimizer, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False,
            named="maximize foreach capturable differentiable fused decoupled_weight_decay",
            ):  # fmt: skip
     """p -= lr m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + eps) in step t; see ``adam``.
@@ -42,12 +38,12 @@ class Adam(Declared, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsg
     Sources: Kingma and Ba 2015, arXiv 1412.6980; Reddi, Kale and Kumar 2018 (amsgrad)."""
 
     rule = adam
-    arrays: tuple[str, ...] = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad")
+    arrays = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad")
 
-    def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
+    def numbers(self, group: Group, taken: Counted) -> dict[str, Any]:
         """Without bias: m' = m / (1 - beta1^t), v' = v / (1 - beta2^t)."""
         lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
-        step, decoupled = steps_taken + 1, group["decoupled_weight_decay"]
+        step, decoupled = int(taken[0]) + 1, group["decoupled_weight_decay"]
         return {
             "rate": lr / (1 - beta1**step), "nudge": 0.0, "root": math.sqrt(1 - beta2**step),
             "beta1": beta1, "beta2": beta2, "amsgrad": group.get("amsgrad", False),
@@ -62,7 +58,7 @@ class AdamW(Adam, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsg
 
     Source: Loshchilov and Hutter 2019, arXiv 1711.05101."""
 
-    fixed: ClassVar = {"decoupled_weight_decay": True}
+    fixed = {"decoupled_weight_decay": True}  # noqa: RUF012
 
 
 class RAdam(Adam, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
@@ -72,11 +68,9 @@ class RAdam(Adam, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
 
     Source: Liu et al. 2020, arXiv 1908.03265."""
 
-    arrays = ("exp_avg", "exp_avg_sq")
-
-    def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
+    def numbers(self, group: Group, taken: Counted) -> dict[str, Any]:
         """rho is the number of steps that v is worth; above 5 the step is rectified."""
-        known, beta2, step = super().numbers(group, steps_taken), group["betas"][1], steps_taken + 1
+        known, beta2, step = super().numbers(group, taken), group["betas"][1], int(taken[0]) + 1
         most = 2 / (1 - beta2) - 1
         rho = most - 2 * step * beta2**step / (1 - beta2**step)
         if rho <= 5:
@@ -92,34 +86,21 @@ class NAdam(Adam, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentu
 
     Source: Dozat 2016, "Incorporating Nesterov momentum into Adam"."""
 
-    arrays = ("exp_avg", "exp_avg_sq")
+    counts = {"step": 0.0, "mu_product": 1.0}  # noqa: RUF012
+    """Steps, and the product of their momenta."""
 
-    def steps_taken(self, parameter: Tensor) -> Any:
-        """The number of steps, and the product of their momenta (a float32, as in PyTorch)."""
-        product = np.float32(float(self.kept(parameter, "mu_product", 1.0)))
-        return super().steps_taken(parameter), product
-
-    def numbers(self, group: Group, steps_taken: Any) -> dict[str, Any]:
-        (taken, product), lr = steps_taken, group["lr"]
-        now, after = _momentum(group, taken + 1), _momentum(group, taken + 2)
-        product = float(product * np.float32(now))
-        rate, nudge = lr * after / (1 - product * after), lr * (1 - now) / (1 - product)
+    def numbers(self, group: Group, taken: Counted) -> dict[str, Any]:
+        now, later = (_momentum(group, taken[0] + ahead) for ahead in (1, 2))
+        lr, product = group["lr"], self.after(group, taken)[1]
+        rate, nudge = lr * later / (1 - product * later), lr * (1 - now) / (1 - product)
         return {**super().numbers(group, taken), "rate": rate, "nudge": nudge}
 
-    def after(self, group: Group, steps_taken: Any) -> Any:
-        taken, product = steps_taken
-        return taken + 1, product * np.float32(_momentum(group, taken + 1))
-
-    def advance(self, parameter: Tensor, arrays: dict[str, Array], steps: int = 1) -> None:
-        seen = self.steps_taken(parameter)
-        group = next(g for g in self.param_groups if any(p is parameter for p in g["params"]))
-        for _ in range(steps):
-            seen = self.after(group, seen)
-        super().advance(parameter, arrays, steps)
-        self.keep(parameter, mu_product=np.asarray(seen[1]))
+    def after(self, group: Group, taken: Counted) -> Counted:
+        product = np.float32(taken[1]) * np.float32(_momentum(group, taken[0] + 1))
+        return *super().after(group, taken), float(product)
 
 
-def _momentum(group: Group, step: int) -> float:
+def _momentum(group: Group, step: float) -> float:
     return float(group["betas"][0] * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"])))
 
 
@@ -135,16 +116,14 @@ def adamax(xp: Any, p: Array, g: Array, m: Array, u: Array, *, rate: float, beta
     p -= rate * m / u
 
 
-class Adamax(Declared, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None,
+class Adamax(Optimizer, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None,
              named="maximize differentiable capturable"):  # fmt: skip
     """Adam with the largest gradient for the root mean square; rate = lr / (1 - beta1^t).
 
     Source: Kingma and Ba 2015, arXiv 1412.6980, section 7."""
 
-    rule = adamax
-    arrays = ("exp_avg", "exp_inf")
+    rule, arrays = adamax, ("exp_avg", "exp_inf")
 
-    def numbers(self, group: Group, steps_taken: int) -> dict[str, Any]:
-        beta1, beta2 = group["betas"]
-        rate = group["lr"] / (1 - beta1 ** (steps_taken + 1))
-        return {"rate": rate, "beta1": beta1, "beta2": beta2}
+    def numbers(self, group: Group, taken: Counted) -> dict[str, Any]:
+        (beta1, beta2), step = group["betas"], int(taken[0]) + 1
+        return {"rate": group["lr"] / (1 - beta1**step), "beta1": beta1, "beta2": beta2}

@@ -1,15 +1,10 @@
 """What an optimiser holds: parameters as they are given, state as a dict in PyTorch's layout."""
 
-from __future__ import annotations
-
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from minidp.optim.declared import refuse
+from minidp.arguments import refuse
 from minidp.tensor import Tensor
-
-if TYPE_CHECKING:
-    from minidp.optim.optimizer import Optimizer
 
 
 def parameters(given: Any) -> dict[str, Any]:
@@ -31,12 +26,12 @@ def parameters(given: Any) -> dict[str, Any]:
     return {"params": once, **names}
 
 
-def numbered(optimizer: Optimizer) -> list[Tensor]:
+def numbered(optimizer: Any) -> list[Tensor]:
     """All parameters, group by group: their places are the numbers in a state dict."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def state_dict(self: Optimizer) -> dict[str, Any]:
+def state_dict(self: Any) -> dict[str, Any]:
     """``{"state": {number: {name: value}}, "param_groups": [{..., "params": [numbers]}]}``."""
     place = {parameter: i for i, parameter in enumerate(numbered(self))}
     groups = [{**g, "params": [place[p] for p in g["params"]]} for g in self.param_groups]
@@ -44,21 +39,19 @@ def state_dict(self: Optimizer) -> dict[str, Any]:
     return {"state": state, "param_groups": groups}
 
 
-def load_state_dict(self: Optimizer, state_dict: dict[str, Any]) -> None:
+def load_state_dict(self: Any, state_dict: dict[str, Any]) -> None:
     """Take over options and copies of the state; parameters are matched by their order."""
     groups = state_dict["param_groups"]
     sizes, own = ([len(g["params"]) for g in some] for some in (groups, self.param_groups))
-    refuse(len(sizes) != len(own), "loaded state dict has a different number of parameter groups: "
-           f"{len(sizes)}, here {len(own)}")  # fmt: skip
-    refuse(sizes != own, "loaded state dict contains a parameter group that doesn't match the size "
-           f"of optimizer's group: {sizes} parameters, {own} here")  # fmt: skip
-    pairs = zip(groups, self.param_groups, strict=True)
-    merged = [{**old, **new, "params": old["params"]} for new, old in pairs]
+    what = "a different number of parameter groups" if len(sizes) != len(own) else (
+        "a parameter group that doesn't match the size of optimizer's group")  # fmt: skip
+    refuse(sizes != own, f"loaded state dict has {what}: {sizes} parameters, {own} here")
+    merged = [{**old, **new, "params": old["params"]}
+              for new, old in zip(groups, self.param_groups)]  # fmt: skip
     for group in merged:
         self.check({**group, "lr": 0.0})  # a schedule may have left it a rounding below 0
     places = [place for group in groups for place in group["params"]]
-    parameters = dict(zip(places, numbered(self), strict=True))
-    state = {}
+    parameters, state = dict(zip(places, numbered(self))), {}
     for place, values in state_dict["state"].items():
         parameter = parameters[int(place)]
         state[parameter] = {n: _taken(n, value, parameter) for n, value in values.items()}

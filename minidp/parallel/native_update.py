@@ -71,7 +71,7 @@ class Update:
         for i, parameter in enumerate(bucket.parameters):
             if self.start <= bucket.layout.offsets[i] < self.stop:
                 arrays = {name: slots[name].views[i] for name in self.names}
-                self.optimizer.advance(parameter, arrays, steps)
+                self.optimizer.advance(parameter, arrays, self.group, steps)
 
 
 def updates_of(

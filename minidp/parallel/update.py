@@ -50,7 +50,8 @@ class BucketUpdate:
         for i, (used, group) in enumerate(zip(found.used, self.owners, strict=True)):
             if used and group is not None:
                 arrays = {name: slots[name].views[i] for name in self.names[group]}
-                self.optimizer.advance(self.bucket.parameters[i], arrays)
+                options = self.optimizer.param_groups[group]
+                self.optimizer.advance(self.bucket.parameters[i], arrays, options)
 
 
 def check_options(optimizer: Any) -> None:

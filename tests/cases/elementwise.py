@@ -97,10 +97,6 @@ def _compared(rng):
     return [*(apart(rng, s, t) for s, t in shapes), Sample([same, same.copy()], smooth=False)]
 
 
-@row("isnan", "isfinite", "signbit")
-def _special(rng):
-    return [Sample([np.array([1.0, np.nan, np.inf, -np.inf, 0.0, -0.0])]), *singles(normal)(rng)]
-
 
 @row("pow")
 def _pow(rng):

@@ -101,14 +101,6 @@ def _max_pool2d_input(rng):
     ]  # fmt: skip
 
 
-@row("max_pool2d_places")
-def _max_pool2d_places(rng):
-    geometry = {"width": 7, "kernel": (2, 3), "stride": (2, 1), "padding": (0, 1),
-                "dilation": (1, 2)}  # fmt: skip
-    index = rng.integers(0, 6, (2, 3, 4, 5)).astype("uint8")
-    return [Sample([index], geometry), Sample([index[:0]], geometry)]
-
-
 @row("sum_each", broadcasts=False)
 def _sum_each(rng):
     return [
@@ -122,11 +114,6 @@ def _sum_each(rng):
 def _completed(rng):
     return [Sample([normal(rng, 3, 2), normal(rng, 3, 2)], {"factor": 1.0}),
             Sample([normal(rng, 0), normal(rng, 0)], {"factor": 1.0})]  # fmt: skip
-
-
-@row("quotient")
-def _quotient(rng):
-    return [Sample([positive(rng, 2)])]
 
 
 @row("max_pool2d_gather")

@@ -34,24 +34,6 @@ def _concat(rng):
     ]
 
 
-@row("narrow")
-def _narrow(rng):
-    return [
-        Sample([normal(rng, 4, 3)], {"dim": 0, "start": 1, "length": 2}),
-        Sample([normal(rng, 2, 3, 2)], {"dim": 1, "start": 0, "length": 3}),
-        Sample([normal(rng, 4)], {"dim": 0, "start": 2, "length": 0}),
-    ]
-
-
-@row("embed", wrong=(Sample([np.zeros((2, 3))], {"shape": (4, 5), "dim": 0, "start": 1}),))
-def _embed(rng):
-    return [
-        Sample([normal(rng, 2, 3)], {"shape": (4, 3), "dim": 0, "start": 1}),
-        Sample([normal(rng, 2, 3)], {"shape": (2, 3), "dim": 1, "start": 0}),
-        Sample([normal(rng, 0)], {"shape": (4,), "dim": 0, "start": 2}),
-    ]
-
-
 @row("surround")
 def _surround(rng):
     cases = (((2, 3), ((0, 0), (1, 2))), ((3,), ((2, 0),)), ((), ()), ((0, 2), ((1, 0), (0, 1))))

@@ -36,7 +36,7 @@ def symmetric(rng, *shape):
     return u * np.linspace(3, 0.5, s.shape[-1]) @ np.swapaxes(u, -1, -2)
 
 
-@row("inv", "det", "cofactors", "det_sign", "logabsdet")
+@row("inv", "det", "cofactors", "slogdet")
 def _square(rng):
     return [Sample([regular(rng, *s)]) for s in BATCHES]
 

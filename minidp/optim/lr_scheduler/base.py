@@ -1,13 +1,11 @@
 """What all schedules share: ``step()`` sets ``group["lr"]`` of every parameter group."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from minidp.arguments import refuse
 from minidp.mode import apart
-from minidp.optim.declared import refuse
 from minidp.optim.optimizer import Optimizer
 from minidp.tensor import Tensor
 
@@ -27,8 +25,8 @@ class LRScheduler:
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", float(group["lr"]))
-            wrong = f"param 'initial_lr' is not specified in param_groups[{i}] when resuming"
-            refuse("initial_lr" not in group, f"{wrong} scheduler with last_epoch >= 0", KeyError)
+            refuse("initial_lr" not in group, f"param 'initial_lr' is not specified in "
+                   f"param_groups[{i}] when resuming scheduler with last_epoch >= 0", KeyError)
         self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
         self._initial_step()
 
@@ -81,11 +79,11 @@ class LRScheduler:
 
 
 def _saved(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_saved(each) for each in value]
     if isinstance(value, LRScheduler):
         return value.state_dict()
-    if callable(value):
-        return dict(getattr(value, "__dict__", {})) or None
-    return [_saved(each) for each in value] if isinstance(value, list) else value
+    return dict(getattr(value, "__dict__", {})) or None if callable(value) else value
 
 
 def _loaded(own: Any, value: Any) -> Any:
@@ -94,14 +92,14 @@ def _loaded(own: Any, value: Any) -> Any:
         return [_loaded(mine, each) for mine, each in zip(own, value, strict=True)]
     if isinstance(own, LRScheduler):
         own.load_state_dict(value)
-    elif callable(own) and value:
-        vars(own).update(value)
+    elif callable(own):
+        vars(own).update(value or {})
     return own if isinstance(own, LRScheduler) or callable(own) else value
 
 
 def check_optimizer(given: Any) -> Any:
-    wrong = f"{type(given).__name__} is not an Optimizer"
-    refuse(not isinstance(given, Optimizer), wrong, TypeError)
+    name = type(given).__name__
+    refuse(not isinstance(given, Optimizer), f"{name} is not an Optimizer", TypeError)
     return given
 
 
@@ -109,7 +107,6 @@ def per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
     """``value`` as a list with one entry for each group."""
     count = len(check_optimizer(optimizer).param_groups)
     values = list(value) if isinstance(value, (list, tuple)) else [value] * count
-    wrong = f"{name} has {len(values)} values, param_groups has {count}"
-    refuse(len(values) != count,
-           f"{name} must have the same length as optimizer.param_groups: {wrong}")  # fmt: skip
+    refuse(len(values) != count, f"{name} must have the same length as optimizer.param_groups: "
+           f"{name} has {len(values)} values, param_groups has {count}")  # fmt: skip
     return values

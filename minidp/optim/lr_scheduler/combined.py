@@ -1,27 +1,24 @@
 """Schedules made of others, and the one that watches a metric."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
+from minidp.arguments import refuse
 from minidp.mode import apart
-from minidp.optim.declared import refuse
 from minidp.optim.lr_scheduler.base import LRScheduler, per_group
 from minidp.optim.optimizer import Optimizer
 
 
 class Combined(LRScheduler):
-    """The base of schedules made of ``schedulers``."""
+    """The base of schedules made of ``schedulers``, all of one optimiser and steps alone."""
 
-    def _take(self, optimizer: Any, schedulers: Sequence[Any]) -> None:
-        """Accept schedules that may be stepped without a metric, all of one optimiser."""
+    def __init__(self, optimizer: Any, schedulers: Sequence[Any]) -> None:
         self.optimizer, self._schedulers, name = optimizer, list(schedulers), type(self).__name__
         for i, each in enumerate(schedulers):
-            wrong = f"{name} at index {i} should have `optimizer` as its attribute."
-            refuse(not hasattr(each, "optimizer"), wrong, TypeError)
+            refuse(not hasattr(each, "optimizer"),
+                   f"{name} at index {i} should have `optimizer` as its attribute.", TypeError)
             refuse(isinstance(each, ReduceLROnPlateau), f"{name} does not support "
                    f"`ReduceLROnPlateau`, but got one at index {i}")  # fmt: skip
             refuse(each.optimizer is not optimizer, f"{name} expects all schedulers to belong to "
@@ -41,7 +38,7 @@ class ChainedScheduler(Combined):
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Any = None) -> None:
         refuse(not schedulers, "ChainedScheduler expects at least one scheduler to be chained")
-        self._take(optimizer or schedulers[0].optimizer, schedulers)
+        super().__init__(optimizer or schedulers[0].optimizer, schedulers)
         self._last_lr = self._rates()
 
     @apart
@@ -57,10 +54,9 @@ class SequentialLR(Combined):
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int],
                  last_epoch: int = -1) -> None:  # fmt: skip
-        wrong = f"{len(schedulers)} schedulers and {len(milestones)} milestones"
-        refuse(len(milestones) != len(schedulers) - 1,
-               f"SequentialLR got {wrong}; expected one milestone less")  # fmt: skip
-        self._take(optimizer, schedulers)
+        refuse(len(milestones) != len(schedulers) - 1, f"SequentialLR got {len(schedulers)} "
+               f"schedulers and {len(milestones)} milestones; expected one milestone less")
+        super().__init__(optimizer, schedulers)
         self._milestones, self.last_epoch = milestones, last_epoch + 1
         self._set(group["initial_lr"] for group in optimizer.param_groups)
         self._undo()
@@ -103,14 +99,12 @@ class ReduceLROnPlateau(LRScheduler):
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         better = self._better(float(metrics))
         self.best = float(metrics) if better else self.best
-        self.num_bad_epochs = 0 if better else self.num_bad_epochs + 1
-        if self.in_cooldown:
-            self.cooldown_counter, self.num_bad_epochs = self.cooldown_counter - 1, 0
+        self.num_bad_epochs = 0 if better or self.in_cooldown else self.num_bad_epochs + 1
+        self.cooldown_counter = max(0, self.cooldown_counter - 1)
         if self.num_bad_epochs > self.patience:
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
-            pairs = zip(self._rates(), self.min_lrs, strict=True)
-            lower = [(lr, max(lr * self.factor, least)) for lr, least in pairs]
-            self._set(new if lr - new > self.eps else lr for lr, new in lower)
+            lower = [max(lr * self.factor, low) for lr, low in zip(self._rates(), self.min_lrs)]
+            self._set(new if lr - new > self.eps else lr for lr, new in zip(self._rates(), lower))
         self._last_lr = self._rates()
 
     @property

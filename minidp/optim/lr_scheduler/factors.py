@@ -1,16 +1,14 @@
 """Schedules as formulas: the level of the rate in step t. A step multiplies the rate that it finds
 by level(t) / level(t - 1), so that schedules add up with others and with changes by hand."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from inspect import Parameter, signature
+from inspect import signature
 from typing import Any, ClassVar
 
-from minidp.optim.declared import constructor, parameter, refuse
-from minidp.optim.lr_scheduler.base import LRScheduler, Rates, per_group
+from minidp.arguments import NEEDED, constructor, refuse, unit
+from minidp.optim.lr_scheduler.base import LRScheduler, Rates, check_optimizer, per_group
 from minidp.optim.optimizer import Optimizer
 
 Factor = Callable[[int], float]
@@ -30,22 +28,23 @@ class LevelLR(LRScheduler):
         if "level" in vars(cls):
             _, _, *options = signature(cls.level).parameters.values()
             cls.options, cls.eager = [each.name for each in options], eager
-            takes = [parameter("optimizer", Parameter.empty, "Optimizer"), *options,
-                     parameter("last_epoch", -1, "int")]  # fmt: skip
-            cls.__init__ = constructor(takes, LevelLR.__init__)  # type: ignore[method-assign]
+            takes = {each.name: each.default for each in options}
+            cls.__init__ = constructor(  # type: ignore[method-assign]
+                LevelLR.__init__, {"optimizer": NEEDED, **takes, "last_epoch": -1})  # fmt: skip
 
     def __init__(self, optimizer: Optimizer, *args: Any, last_epoch: int = -1, **options: Any):
-        self.accept(options)
-        vars(self).update(options)
+        vars(self).update(options, optimizer=check_optimizer(optimizer), last_epoch=last_epoch)
+        self.begin(last_epoch == -1, **options)
         super().__init__(optimizer, last_epoch)
 
-    def accept(self, options: dict[str, Any]) -> None:
-        """Refuse or complete the options."""
+    def begin(self, first: bool, **options: Any) -> None:
+        """Refuse options that make no sense; not ``first``: the schedule goes on."""
+        self._level(0)
 
-    def level(self, t: int, *args: Any, **options: Any) -> float:
+    def level(self, t: int, *args: Any, **options: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__}.level")
 
-    def _level(self, t: int) -> float:
+    def _level(self, t: int) -> Any:
         return self.level(t, **{name: getattr(self, name) for name in self.options})
 
     def get_lr(self) -> Rates:
@@ -53,8 +52,7 @@ class LevelLR(LRScheduler):
         now = self._level(t)
         before = self._level(t - 1) if not waits else now if t else 1.0
         if before == 0:
-            pairs = zip(self._rates(), self.base_lrs, strict=True)
-            return [lr + (base - low) * now for lr, base in pairs]
+            return [lr + (base - low) * now for lr, base in zip(self._rates(), self.base_lrs)]
         return [(lr - low) * now / before + low for lr in self._rates()]
 
     def closed(self) -> Rates:
@@ -83,9 +81,6 @@ class StepLR(LevelLR, eager=True):
 class MultiStepLR(LevelLR, eager=True):
     """Times ``gamma`` at each of the ``milestones``."""
 
-    def accept(self, options: dict[str, Any]) -> None:
-        options["milestones"] = Counter(options["milestones"])
-
     def level(self, t: int, milestones: Iterable[int], gamma: float = 0.1) -> float:
         return float(gamma ** sum(at <= t for at in Counter(milestones).elements()))
 
@@ -95,11 +90,8 @@ class ConstantLR(LevelLR, eager=True):
 
     total_iters: int
 
-    def accept(self, options: dict[str, Any]) -> None:
-        refuse(not 0 <= options["factor"] <= 1,
-               "Constant multiplicative factor expected to be between 0 and 1.")  # fmt: skip
-
     def level(self, t: int, factor: float = 1 / 3, total_iters: int = 5) -> float:
+        unit("Constant multiplicative factor", factor)
         return 1.0 if t < 0 or t >= total_iters > 0 else factor
 
     def closed(self) -> Rates:
@@ -110,14 +102,11 @@ class ConstantLR(LevelLR, eager=True):
 class LinearLR(LevelLR):
     """From ``start_factor`` to ``end_factor`` times the rate, in ``total_iters`` steps."""
 
-    def accept(self, options: dict[str, Any]) -> None:
-        refuse(not 0 < options["start_factor"] <= 1, "Starting multiplicative factor expected to "
-               "be greater than 0 and less or equal to 1.")  # fmt: skip
-        refuse(not 0 <= options["end_factor"] <= 1,
-               "Ending multiplicative factor expected to be between 0 and 1.")  # fmt: skip
-
     def level(self, t: int, start_factor: float = 1 / 3, end_factor: float = 1.0,
               total_iters: int = 5) -> float:  # fmt: skip
+        refuse(start_factor == 0, "Starting multiplicative factor expected to be greater than 0.")
+        unit("Starting multiplicative factor", start_factor)
+        unit("Ending multiplicative factor", end_factor)
         rise = (end_factor - start_factor) * done(t, total_iters)
         return 1.0 if t < 0 else start_factor + rise
 
@@ -127,11 +116,9 @@ class WarmupLR(LevelLR):
     k times larger wants a rate k times larger, but not at first. Source: Goyal et al. 2017, arXiv
     1706.02677."""
 
-    def accept(self, options: dict[str, Any]) -> None:
-        text = ", ".join(f"{name}={value}" for name, value in options.items())
-        refuse(min(options.values()) < 1, f"WarmupLR: {text}; expected at least 1")
-
     def level(self, t: int, replicas: int, total_iters: int) -> float:
+        text = f"WarmupLR: replicas={replicas}, total_iters={total_iters}; expected at least 1"
+        refuse(min(replicas, total_iters) < 1, text)
         return 1 + (replicas - 1) * done(max(t, 0), total_iters)
 
 
@@ -170,13 +157,12 @@ class LambdaLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
-        pairs = zip(self.base_lrs, self.lr_lambdas, strict=True)
-        return [lr * each(self.last_epoch) for lr, each in pairs]
+        return [lr * each(self.last_epoch) for lr, each in zip(self.base_lrs, self.lr_lambdas)]
 
 
 class MultiplicativeLR(LambdaLR):
     """lr is multiplied by ``lr_lambda(epoch)`` in each step."""
 
     def get_lr(self) -> Rates:
-        pairs = zip(self._rates(), self.lr_lambdas, strict=True)
-        return [lr if self._is_initial else lr * each(self.last_epoch) for lr, each in pairs]
+        factors = [1.0 if self._is_initial else each(self.last_epoch) for each in self.lr_lambdas]
+        return [lr * factor for lr, factor in zip(self._rates(), factors)]
