@@ -95,7 +95,7 @@ def test_initial_values():
 def test_numbers_out_of_range(number):
     for device in ("cpu:0", "emu:0"):
         weight = table().detach().to(device)
-        with pytest.raises(IndexError, match=f"index {number} is not a row of the table, 0 to 3"):
+        with pytest.raises(IndexError, match=f"index {number} is out of range .* 0 to 3"):
             F.embedding(dp.tensor([0, number, 1]).to(device), weight)
 
 

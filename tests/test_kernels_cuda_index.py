@@ -34,7 +34,7 @@ def test_rows_are_added_in_their_order(backend):
 def test_a_number_that_is_no_row(backend):
     table = rng.standard_normal((3, 2))
     for wrong in (3, -1):
-        with pytest.raises(IndexError, match=f"index {wrong} is not a row of the table, 0 to 2"):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of range .* 0 to 2"):
             call(backend, "embedding", np.array([0, wrong]), table, padding_idx=None)
 
 

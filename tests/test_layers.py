@@ -167,30 +167,18 @@ def test_files_stay_short():
     assert not {name: n for name, n in long.items() if n > 300}
 
 
-BUDGETS = {"ops": 2000, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 800}
-BESIDES = {
-    *("RAdam", "NAdam", "_momentum", "adamax", "Adamax", "CyclicLR", "PolynomialLR", "ConstantLR"),
-    *("LambdaLR", "MultiplicativeLR", "SequentialLR", "SWALR", "update_bn", "get_swa_avg_fn"),
-    *("get_swa_multi_avg_fn", "get_ema_multi_avg_fn"),
-}
-"""What is in optim besides the list that its budget was made for: 171 lines more."""
-
-
-def counted(path, without=()):
-    """(lines that are not blank, docstrings included; those of them in some definitions)."""
-    lines, tree = path.read_text().splitlines(), ast.parse(path.read_text())
-    named = [node for node in tree.body if getattr(node, "name", "") in without]
-    apart = [line for node in named for line in lines[
-        min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1 : node.end_lineno]]
-    return [sum(bool(line.strip()) for line in some) for some in (lines, apart)]
+# Optim was to have 800: that is what SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta and the usual
+# schedules take. Three more optimisers, seven more schedules and other averages take the rest.
+BUDGETS = {"ops": 2000, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 960}
 
 
 @pytest.mark.parametrize("part", BUDGETS)
 def test_each_part_keeps_to_its_budget(part):
-    found = [counted(path, BESIDES if part == "optim" else ()) for path in files(f"minidp/{part}")]
-    total, besides = map(sum, zip(*found))
-    print(f"{part}: {total - besides} of {BUDGETS[part]} lines, {besides} besides")
-    assert total - besides <= BUDGETS[part] and besides <= 171
+    """Lines that are not blank, docstrings included."""
+    lines = [line for path in files(f"minidp/{part}") for line in path.read_text().splitlines()]
+    total = sum(bool(line.strip()) for line in lines)
+    print(f"{part}: {total} of {BUDGETS[part]} lines")
+    assert total <= BUDGETS[part]
 
 
 def test_the_primitives_are_counted():

@@ -3,7 +3,7 @@
 from ._jit import compiled
 from ._layout import ready, served
 from ._memory import empty
-from .index import whole
+from .index import out_of_range, whole
 
 
 def embedding(input, weight, *, padding_idx):
@@ -14,9 +14,7 @@ def embedding(input, weight, *, padding_idx):
     y = empty((numbers.size, weight.shape[1]), weight.dtype)
     bad = _take(numbers, table, y)
     if bad >= 0:
-        raise IndexError(
-            f"embedding: index {numbers[bad]} is not a row of the table, 0 to {len(weight) - 1}"
-        )
+        raise IndexError(out_of_range("embedding", numbers[bad], 0, len(weight)))
     return y.reshape(*input.shape, weight.shape[1])
 
 

@@ -18,8 +18,13 @@ def in_range(index, *, low, high, name):
     wrong = _copy(places, low, high, y.reshape(index.size))
     if wrong < 0:
         return y
-    raise IndexError(f"{name}: index {places[wrong]} is out of range for an axis of size {high}; "
-                     f"expected {low} to {high - 1}")  # fmt: skip
+    raise IndexError(out_of_range(name, places[wrong], low, high))
+
+
+def out_of_range(name, value, low, high):
+    """What is said of a number outside of low .. high - 1."""
+    return (f"{name}: index {value} is out of range for an axis of size {high}; "
+            f"expected {low} to {high - 1}")  # fmt: skip
 
 
 def whole(index):

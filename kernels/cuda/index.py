@@ -17,7 +17,8 @@ def embedding(gpu, input, weight, *, padding_idx):
     wrong = (input < 0) | (input >= count)
     if gpu.xp.any(wrong):
         value = int(input[wrong].reshape(-1)[0])
-        raise IndexError(f"embedding: index {value} is not a row of the table, 0 to {count - 1}")
+        raise IndexError(f"embedding: index {value} is out of range for an axis of size {count}; "
+                         f"expected 0 to {count - 1}")  # fmt: skip
     numbers, weight = gpu.contiguous(input.astype("int64", copy=False)), gpu.contiguous(weight)
     y = gpu.empty((*input.shape, width), weight.dtype)
     gpu.launch_each("index", f"embedding_{kind}", y.size, (weight, numbers, y, y.size, width))

@@ -12,7 +12,7 @@ from minidp.errors import DTypeError, ReplicaError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions import bincount, cat, unique
 from minidp.mode import mode as running
-from minidp.ops import embedding as ops
+from minidp.ops import index as ops
 from minidp.ops.comparison import where
 from minidp.tensor import Tensor
 from minidp.types import category

@@ -11,7 +11,7 @@ import numpy as np
 from minidp.create import as_tensor, full
 from minidp.errors import ShapeError
 from minidp.functions import cat, stack
-from minidp.ops.embedding import embedding
+from minidp.ops.index import embedding
 from minidp.tensor import Tensor
 from minidp.types import Array
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from minidp.op import op
 from minidp.ops.elementwise import cast
 from minidp.types import Array, Shape
@@ -111,3 +113,27 @@ def searchsorted(xp: Any, sorted: Array, values: Array, right: bool = False) -> 
 def isin(xp: Any, elements: Array, test_elements: Array) -> Array:
     """Whether an element is among ``test_elements``."""
     return xp.isin(elements, test_elements)
+
+
+@op("i:..., v c -> ... c",
+    weight=lambda g, input, weight_shape, padding_idx: embedding_weight(
+        g, input, shape=weight_shape, padding_idx=padding_idx))  # fmt: skip
+def embedding(xp: Any, input: Array, weight: Array, padding_idx: int | None = None) -> Array:
+    """y_...c = weight_input,c, places checked; the row ``padding_idx`` gets no gradient."""
+    in_range.body(xp, input, 0, weight.shape[0], "embedding")
+    return xp.take(weight, input, axis=0)
+
+
+@op("... c, i:... -> v c",
+    g=lambda g, input, padding_idx: embedding(
+        input, g if padding_idx is None else set_at(g, 0.0, key=padding_idx)))  # fmt: skip
+def embedding_weight(
+    xp: Any, g: Array, input: Array, shape: Shape, padding_idx: int | None = None
+) -> Array:
+    """The cotangent of the table: zeros of ``shape`` with each row of g added at its number."""
+    y = xp.zeros(shape, np.float32 if g.dtype == np.float16 else g.dtype)
+    places = input.reshape(-1, 1) * shape[1] + xp.arange(shape[1])
+    xp.add.at(y.reshape(-1), places.reshape(-1), g.reshape(-1).astype(y.dtype))
+    if padding_idx is not None:
+        y[padding_idx] = 0
+    return y.astype(g.dtype, copy=False)
