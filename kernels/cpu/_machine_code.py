@@ -59,20 +59,28 @@ def host():
 
 
 @cache
-def address(target, write, *parameters):
+def anyhow():
+    """The `Target` of this computer, whatever it has: for what needs no vectors."""
+    features = binding.get_host_cpu_features().flatten()
+    return host() or Target(binding.get_host_cpu_name(), features, bytes=16, rows=1)
+
+
+@cache
+def address(target, write, *parameters, improved=False):
     """Where the function lies that `write(target, *parameters)` gives LLVM's text of.
 
-    `write` is a plain function of a module; the function in its text is called "kernel".
+    `write` is a plain function of a module; the function in its text is called "kernel". Where it
+    is to be `improved` LLVM rearranges it first; instructions in the right order are left alone.
     """
     with _one_at_a_time:  # two engines for the same code would be one too many: it would be freed
-        return _engine(target, write, parameters).get_function_address("kernel")
+        return _engine(target, write, parameters, improved).get_function_address("kernel")
 
 
 _one_at_a_time = threading.Lock()
 
 
 @cache
-def _engine(target, write, parameters):
+def _engine(target, write, parameters, improved):
     """What owns the machine code, for as long as the process lives."""
     name = _name(target, write, parameters)
     code = _kept(name)
@@ -80,12 +88,21 @@ def _engine(target, write, parameters):
     if code is None:
         module = binding.parse_assembly(write(target, *parameters))
         module.verify()
+        if improved:
+            _improve(module, machine)
         code = machine.emit_object(module)
         _keep(name, code)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
+
+
+def _improve(module, machine):
+    """Put names in registers, take out of loops what is the same in each turn, and so on."""
+    options = binding.create_pipeline_tuning_options(speed_level=ENOUGH)
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
 
 
 def _machine(target):

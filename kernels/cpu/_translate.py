@@ -1,0 +1,329 @@
+"""From Python to LLVM: nests of loops on whole numbers and addresses.
+
+A nest is a plain function of numbers, tuples of them, and arrays. It may use: assignment, `for`
+over `range` (of a step above 0), `while`, `if`, `continue`, `break`; whole numbers with Python's
+operators, `min`, `max`, `len`; arrays by number and slice (from 0 on, not backwards), their shape,
+strides, itemsize and address; `call`, `move` and `copy`; named tuples; and other plain functions,
+of which `return` is the last statement: these are written out where they are called.
+
+Every name that is assigned once is the value itself, others are memory, which LLVM puts in
+registers. Types need no rules: numbers are whole, and arrays know what they hold.
+"""
+
+import ast
+import builtins
+import inspect
+import textwrap
+from functools import cache
+
+import numpy as np
+from llvmlite import ir
+
+from ._numbers import FLAG, REAL, SHORT, WHOLE, Array, Numbers
+
+FRAME = ir.FunctionType(SHORT, [WHOLE.as_pointer()])
+
+
+def write(target, nest, kinds):
+    """LLVM's text of a nest as `int32 kernel(int64 *frame)`; it gives 0.
+
+    `kinds` say what the words of the frame are: int; float; of an array (letter of its dtype,
+    axes), which is its address and its shape; a type and the kinds in it, for a tuple.
+    """
+    module = ir.Module("kernel")
+    function = ir.Function(module, FRAME, "kernel")
+    words = Words(function)
+    values = [words.value(kind) for kind in kinds]
+    Body(words.numbers, nest.function, values).run()
+    words.numbers.builder.ret(SHORT(0))
+    return str(module)
+
+
+class Words:
+    """Reads the words of a frame, one after the other."""
+
+    def __init__(self, function):
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        self.numbers, self.frame, self.count = Numbers(builder), function.args[0], 0
+
+    def word(self):
+        builder = self.numbers.builder
+        self.count += 1
+        return builder.load(builder.gep(self.frame, [WHOLE(self.count - 1)]))
+
+    def value(self, kind):
+        if kind is int:
+            return self.word()
+        if kind is float:
+            return self.numbers.builder.bitcast(self.word(), REAL)
+        if isinstance(kind[0], str):
+            letter, axes = kind
+            data = self.word()
+            shape = [self.word() for _ in range(axes)]
+            return self.numbers.dense(np.dtype(letter), data, shape)
+        values = [self.value(each) for each in kind[1:]]
+        return kind[0](*values) if hasattr(kind[0], "_fields") else tuple(values)
+
+
+@cache
+def _tree(function):
+    """The syntax tree of a function, and how often each name is assigned in it."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    names = [each.arg for each in tree.args.args]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            names.append(node.target.id)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append(node.id)
+    return tree, {name: names.count(name) for name in names}
+
+
+class Body:
+    """Writes the statements of one function, at the end of what has been written."""
+
+    def __init__(self, numbers, function, values):
+        self.numbers, self.builder, self.function = numbers, numbers.builder, function
+        self.tree, self.counts = _tree(function)
+        self.names, self.loops, self.result = {}, [], None
+        for argument, value in zip(self.tree.args.args, values, strict=True):
+            self.assign(ast.Name(argument.arg, ast.Store()), value)
+
+    def run(self):
+        """What the function returns."""
+        self.each(self.tree.body)
+        return self.result
+
+    def each(self, statements):
+        for statement in statements:
+            self.write(statement)
+
+    def write(self, node):
+        """A statement or an expression, by the name of its kind; the value of the latter."""
+        write = getattr(self, type(node).__name__, None)
+        if write is None:
+            raise NotImplementedError(
+                f"{self.function.__qualname__}, line {getattr(node, 'lineno', '?')}: a nest of "
+                f"loops cannot have {type(node).__name__}; see `_translate`, or use `compiled`"
+            )
+        return write(node)
+
+    # Names
+
+    def assign(self, target, value):
+        if isinstance(target, ast.Tuple):
+            for each, part in zip(target.elts, value, strict=True):
+                self.assign(each, part)
+        elif isinstance(target, ast.Subscript):
+            array, keys = self.write(target.value), self.keys(target.slice)
+            self.numbers.store(self.numbers.view(array, keys), value)
+        elif self.counts[target.id] == 1:
+            self.names[target.id] = value
+        else:
+            value = self.numbers.whole(value)
+            if target.id not in self.names:
+                self.names[target.id] = self.memory(WHOLE)
+            self.builder.store(value, self.names[target.id])
+
+    def memory(self, kind):
+        """A place for a number, made once however often one comes by."""
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(kind)
+
+    def Name(self, node):
+        if node.id not in self.names:
+            return self.function.__globals__.get(node.id) or vars(builtins)[node.id]
+        value = self.names[node.id]
+        return self.builder.load(value) if self.counts[node.id] > 1 else value
+
+    # Statements
+
+    def Assign(self, node):
+        value = self.write(node.value)
+        for target in node.targets:
+            self.assign(target, value)
+
+    def AugAssign(self, node):
+        place = ast.Name(node.target.id, ast.Load())
+        old, more = self.write(place), self.write(node.value)
+        self.assign(node.target, self.numbers.compute(type(node.op).__name__, old, more))
+
+    def Expr(self, node):
+        if not isinstance(node.value, ast.Constant):  # a docstring
+            self.write(node.value)
+
+    def Return(self, node):
+        if node is not self.tree.body[-1]:
+            raise NotImplementedError(f"{self.function.__qualname__}: return is not the last line")
+        self.result = self.write(node.value)
+
+    def If(self, node):
+        self.either(node.test, lambda: self.each(node.body), lambda: self.each(node.orelse))
+
+    def either(self, test, yes, no):
+        """Write one of two things, or both behind a question."""
+        test = self.write(test)
+        if isinstance(test, (bool, int)):
+            return (yes if test else no)()
+        with self.builder.if_else(self.numbers.truth(test)) as (then, otherwise):
+            with then:
+                yes()
+            with otherwise:
+                no()
+        return None
+
+    def For(self, node):
+        bounds = [self.write(each) for each in node.iter.args]
+        first, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+        counter, end = self.memory(WHOLE), self.numbers.whole(end)
+        self.builder.store(self.numbers.whole(first), counter)
+
+        def goes_on():
+            return self.builder.icmp_signed("<", self.builder.load(counter), end)
+
+        def body():
+            self.assign(node.target, self.builder.load(counter))
+            self.each(node.body)
+
+        def further():
+            step_on = self.numbers.add(self.builder.load(counter), step)
+            self.builder.store(step_on, counter)
+
+        self.loop(goes_on, body, further)
+
+    def While(self, node):
+        self.loop(lambda: self.numbers.truth(self.write(node.test)),
+                  lambda: self.each(node.body), lambda: None)  # fmt: skip
+
+    def loop(self, goes_on, body, further):
+        """Blocks: head, body, further (where `continue` goes), after (where `break` goes)."""
+        names = ("head", "body", "further", "after")
+        head, inside, following, after = map(self.builder.append_basic_block, names)
+        self.builder.branch(head)
+        self.builder.position_at_end(head)
+        self.builder.cbranch(goes_on(), inside, after)
+        self.builder.position_at_end(inside)
+        self.loops.append((following, after))
+        body()
+        self.loops.pop()
+        self.builder.branch(following)
+        self.builder.position_at_end(following)
+        further()
+        self.builder.branch(head)
+        self.builder.position_at_end(after)
+
+    def Continue(self, node):
+        self.leave(self.loops[-1][0])
+
+    def Break(self, node):
+        self.leave(self.loops[-1][1])
+
+    def leave(self, block):
+        """Go on elsewhere; what is written next is never come to."""
+        self.builder.branch(block)
+        self.builder.position_at_end(self.builder.append_basic_block("never"))
+
+    # Expressions
+
+    def Constant(self, node):
+        return node.value
+
+    def Tuple(self, node):
+        values = []
+        for each in node.elts:
+            is_all = isinstance(each, ast.Starred)
+            values += self.write(each.value) if is_all else [self.write(each)]
+        return tuple(values)
+
+    def Attribute(self, node):
+        return getattr(self.write(node.value), node.attr)
+
+    def Subscript(self, node):
+        value, keys = self.write(node.value), self.keys(node.slice)
+        if not isinstance(value, Array):
+            return value[keys[0]]
+        view = self.numbers.view(value, keys)
+        return view if view.shape else self.numbers.load(view)
+
+    def keys(self, node):
+        return [self.write(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])]
+
+    def Slice(self, node):
+        first, end = (each and self.write(each) for each in (node.lower, node.upper))
+        return first or 0, end
+
+    def BinOp(self, node):
+        a, b = self.write(node.left), self.write(node.right)
+        return self.numbers.compute(type(node.op).__name__, a, b)
+
+    def UnaryOp(self, node):
+        value, name = self.write(node.operand), type(node.op).__name__
+        if name == "Not":
+            return self.numbers.compute("Eq", self.numbers.truth(value), 0)
+        return self.numbers.compute("Sub", 0, value) if name == "USub" else value
+
+    def Compare(self, node):
+        values = [self.write(each) for each in (node.left, *node.comparators)]
+        pairs = zip(node.ops, values, values[1:], strict=False)
+        found = [self.numbers.compute(type(op).__name__, a, b) for op, a, b in pairs]
+        result = found[0]
+        for each in found[1:]:
+            result = self.builder.and_(self.numbers.truth(result), self.numbers.truth(each))
+        return result
+
+    def BoolOp(self, node):
+        """a and b: b if a, else a; the other way round for or."""
+        result, *others = node.values
+        for each in others:
+            if isinstance(node.op, ast.And):
+                result = ast.IfExp(result, each, result)
+            else:
+                result = ast.IfExp(result, result, each)
+        return self.write(result)
+
+    def IfExp(self, node):
+        place = self.memory(WHOLE)
+        known = []
+
+        def keep(part):
+            known.append(self.write(part))
+            self.builder.store(self.numbers.whole(known[-1]), place)
+
+        self.either(node.test, lambda: keep(node.body), lambda: keep(node.orelse))
+        return known[0] if len(known) == 1 else self.builder.load(place)
+
+    def Call(self, node):
+        function, (values) = self.write(node.func), self.Tuple(ast.Tuple(node.args, ast.Load()))
+        known = getattr(self, f"_{getattr(function, '__name__', None)}", None)
+        if known is not None:
+            return known(*values)
+        if hasattr(function, "_fields"):
+            return function(*values)
+        return Body(self.numbers, plain(function), values).run()
+
+    def _min(self, first, *others):
+        for each in others:
+            first = self.numbers.extreme("Lt", first, each)
+        return first
+
+    def _max(self, first, *others):
+        for each in others:
+            first = self.numbers.extreme("Gt", first, each)
+        return first
+
+    def _len(self, array):
+        return array.shape[0]
+
+    def _call(self, address, arguments):
+        self.numbers.call(address, arguments)
+
+    def _move(self, source, target, size):
+        self.numbers.move(source, target, size)
+
+    def _copy(self, source, target):
+        size = self.numbers.multiply(target.shape[0], target.itemsize)
+        self.numbers.move(source.data, target.data, size)
+
+
+def plain(function):
+    """The Python of a function, whoever compiles it."""
+    return getattr(function, "py_func", getattr(function, "function", function))
