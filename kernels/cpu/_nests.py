@@ -4,26 +4,29 @@ Numba infers types, and takes a third to a whole second for each of these functi
 they do is count and add up addresses. `_translate` and LLVM need some hundredths of that, and the
 machine code is kept on disk like that of tiles.
 
-A nest is called with numbers, tuples of them and arrays that are C-contiguous. They become a frame
-of 64-bit words: an array its address and its shape; so a captured step repeats a nest as it is.
+A nest is called with numbers, tuples of whole ones, and arrays that are C-contiguous. They become a
+frame of 64-bit words: an array its address and its shape; so a captured step repeats a nest as it
+is. Other calls hand objects to `_unpacking.run`, which makes the frame without the interpreter.
 """
 
 import ctypes
 import hashlib
 import struct
 import types
-from functools import cache, update_wrapper
+from functools import cache, lru_cache, update_wrapper
 
 import numba
 import numpy as np
 
 from ._address import address, start
-from ._machine_code import anyhow
 from ._machine_code import address as compiled_at
-from ._native import DATA
+from ._machine_code import anyhow
 from ._notes import noting
 from ._traced import Traced
-from ._translate import plain, write
+from ._translate import python_of, write
+from ._unpacking import program, unpacking
+
+FRAME = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)
 
 
 def nest(function):
@@ -31,66 +34,99 @@ def nest(function):
     return function if numba.config.DISABLE_JIT else Nest(function)
 
 
+class Version:
+    """A nest for some kinds of arguments: its machine code, and what calls it with objects."""
+
+    def __init__(self, code, kinds):
+        self.code, self.run = code, unpacking()
+        self.program = program(code, kinds)
+        self.address = start(self.program)
+        self.packed = _packer(kinds)
+
+
 class Nest:
     """A nest of loops that can be called."""
 
     def __init__(self, function):
         update_wrapper(self, function)
-        self.function, self.known = function, {}
+        self.function, self.versions, self.latest = function, {}, None
 
     def __call__(self, *arguments):
-        words, kinds = [], []
-        has_traced = _lay_out(arguments, words, kinds, _place)
-        kinds = tuple(kinds)
-        function = self.known.get(kinds)
-        if function is None:
-            function = self.known[kinds] = self.compiled(kinds)
-        function(struct.pack(f"{len(words)}q", *words))
-        if has_traced and noting.notes is not None:
-            words = []
-            _lay_out(arguments, words, [], address)
-            noting.notes.add(self.address(kinds), words, self.__name__)
+        version = self.latest
+        try:
+            fits = noting.notes is None and not version.run(version.packed(*arguments), version.address)
+        except (AttributeError, TypeError, struct.error):  # no version yet, or for other arguments
+            fits = False
+        if not fits:
+            self._call(arguments)
 
-    def compiled(self, kinds):
-        """The machine code for arguments of these kinds, as a function of a frame's bytes."""
-        return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)(self.address(kinds))
-
-    def address(self, kinds):
-        return compiled_at(anyhow(), write, self, kinds, improved=True)
+    def _call(self, arguments):
+        """Find or compile the version for these arguments, call it, and leave a note."""
+        kinds = tuple(map(_kind, arguments))
+        if kinds not in self.versions:
+            code = compiled_at(anyhow(), write, self, kinds, improved=True)
+            self.versions[kinds] = Version(code, kinds)
+        version = self.versions[kinds]
+        words = [word for each in arguments for word in _words(each, start)]
+        FRAME(version.code)(struct.pack(f"{len(words)}q", *words))
+        if version.run is not None:
+            self.latest = version
+        if noting.notes is not None and any(isinstance(each, Traced) for each in arguments):
+            words = [word for each in arguments for word in _words(each, address)]
+            noting.notes.add(version.code, words, self.__name__)
 
     def __repr__(self):
         """What the machine code depends on, in short."""
         return hashlib.sha256("\n".join(_said(self.function)).encode()).hexdigest()
 
 
-def _lay_out(arguments, words, kinds, place):
-    """Add the words of arguments, and their kinds; whether an array is traced."""
-    has_traced = False
-    for each in arguments:
-        if type(each) is int or isinstance(each, (int, np.integer, np.bool_)):
-            words.append(int(each))
-            kinds.append(int)
-        elif isinstance(each, np.ndarray):
-            if not each.flags.c_contiguous:
-                raise ValueError(f"a nest of loops was given an array {each.dtype}{each.shape} of "
-                                 f"strides {each.strides}; it takes C-contiguous ones")  # fmt: skip
-            words.append(place(each) if each.size else 0)
-            words += each.shape
-            kinds.append((each.dtype.char, each.ndim))
-            has_traced |= type(each) is Traced
-        elif isinstance(each, tuple):
-            inside = [type(each)]
-            _lay_out(each, words, inside, place)
-            kinds.append(tuple(inside))
-        else:
-            words.append(struct.unpack("q", struct.pack("d", each))[0])
-            kinds.append(float)
-    return has_traced
+def _kind(value):
+    """What `_translate` is told of an argument."""
+    if isinstance(value, np.ndarray):
+        if not value.flags.carray:
+            raise ValueError(f"a nest of loops was given an array {value.dtype}{value.shape} of "
+                             f"strides {value.strides}; it takes C-contiguous ones")  # fmt: skip
+        return value.dtype.char, value.ndim
+    if isinstance(value, tuple):
+        return type(value), *map(_kind, value)
+    return float if isinstance(value, (float, np.floating)) else int
 
 
-def _place(array):
-    """Where an array lies: read from its object, ten times as fast as NumPy tells."""
-    return ctypes.c_int64.from_address(id(array) + DATA).value
+def _packer(kinds):
+    """What makes bytes of arguments: of an array where its object is, of others their numbers."""
+    names = [f"a{i}" for i in range(len(kinds))]
+    words = [f"id({name})" if _is_array(kind) else f"*flat({name})" if isinstance(kind, tuple) else name
+             for name, kind in zip(names, kinds, strict=True)]  # fmt: skip
+    letters = "".join("d" if kind is float else "q" * _count(kind) for kind in kinds)
+    known = {"pack": struct.Struct(letters).pack, "flat": _flat}
+    return eval(f"lambda {', '.join(names)}: pack({', '.join(words)})", known)
+
+
+def _is_array(kind):
+    return isinstance(kind, tuple) and isinstance(kind[0], str)
+
+
+def _count(kind):
+    """How many words stand for an argument."""
+    is_tuple = isinstance(kind, tuple) and not _is_array(kind)
+    return sum(map(_count, kind[1:])) if is_tuple else 1
+
+
+@lru_cache(4096)
+def _flat(values):
+    """The numbers in nested tuples."""
+    return [x for each in values for x in (_flat(each) if isinstance(each, tuple) else [each])]
+
+
+def _words(value, place):
+    """The words of an argument; `place` gives that of an array."""
+    if isinstance(value, np.ndarray):
+        return [place(value) if value.size else 0, *value.shape]
+    if isinstance(value, tuple):
+        return _flat(value)
+    if isinstance(value, (float, np.floating)):
+        return struct.unpack("q", struct.pack("d", value))
+    return [int(value)]
 
 
 @cache
@@ -99,7 +135,7 @@ def _said(function):
     code, said = function.__code__, []
     for name in code.co_names:
         given = function.__globals__.get(name)
-        given = plain(given) if callable(given) else given
+        given = python_of(given) if callable(given) else given
         if isinstance(given, types.FunctionType):
             said += _said(given)
         elif isinstance(given, (int, float)) or hasattr(given, "_fields"):

@@ -298,7 +298,7 @@ class Body:
             return known(*values)
         if hasattr(function, "_fields"):
             return function(*values)
-        return Body(self.numbers, plain(function), values).run()
+        return Body(self.numbers, python_of(function), values).run()
 
     def _min(self, first, *others):
         for each in others:
@@ -324,6 +324,6 @@ class Body:
         self.numbers.move(source.data, target.data, size)
 
 
-def plain(function):
+def python_of(function):
     """The Python of a function, whoever compiles it."""
     return getattr(function, "py_func", getattr(function, "function", function))
