@@ -99,8 +99,7 @@ def unpack(kernel, total, w, sizes):
 @nest
 def clear(values):
     """Set a vector to zero."""
-    for k in range(values.shape[0]):
-        values[k] = 0
+    values[:] = 0
 
 
 def fill(lines, frame, first, rows, line, left):

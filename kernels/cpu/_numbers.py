@@ -123,8 +123,19 @@ class Numbers:
         return value
 
     def store(self, array, value):
+        """Write an array without axes; a vector can be set to 0: C's memset."""
+        if array.shape:
+            return self._clear(array, value)
         kind = kind_of(array.dtype)
-        self.builder.store(self._as(value, kind), self._place(array))
+        return self.builder.store(self._as(value, kind), self._place(array))
+
+    def _clear(self, array, value):
+        if len(array.shape) != 1 or array.strides[0] != array.itemsize or value != 0:
+            raise NotImplementedError("a nest can set contiguous vectors, and to 0 only")
+        function = self.builder.module.declare_intrinsic("llvm.memset", [BYTES, WHOLE])
+        size = self.whole(self.multiply(array.shape[0], array.itemsize))
+        place = self.builder.inttoptr(self.whole(array.data), BYTES)
+        self.builder.call(function, [place, ir.IntType(8)(0), size, FLAG(0)])
 
     def _as(self, value, kind):
         """A number in the type of values in memory."""

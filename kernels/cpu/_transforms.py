@@ -88,6 +88,7 @@ class _Transform:
         self.matrix, self.points = matrices(r)[self.name], points(r)
         self.pairs = [(k, k + 1) for k in range(1, self.points - 1, 2)]  # opposite points
         self.high, self.wide = len(self.matrix), len(self.matrix[0])
+        self.none = ir.Constant(self.vectors.mask, [0] * self.vectors.lanes)
         self.image = self.high if self.name == "output" else self.wide  # lines of the image side
 
     def module(self):
@@ -144,8 +145,7 @@ class _Transform:
         """`mask`, or no lane where the image has no such place."""
         if not checked:
             return mask
-        none = ir.Constant(mask.type, [0] * mask.type.count)
-        return build.select(self._exists(build, i, j), mask, none)
+        return build.select(self._exists(build, i, j), mask, self.none)
 
     def _read(self, build, source, mask, checked):
         """The columns of the source, each a list of vectors."""
@@ -203,7 +203,7 @@ class _Transform:
         v, total = self.vectors, None
         terms = [term for term in zip(factors, values, strict=True) if term[0]]
         for factor, value in sorted(terms, key=lambda term: abs(term[0]) != 1):
-            wide = ir.Constant(v.kind, [float(factor)] * v.lanes)
+            wide = v.constant(factor)
             if total is None:
                 total = value if factor == 1 else build.fmul(wide, value)
             elif abs(factor) == 1:

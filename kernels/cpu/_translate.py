@@ -114,8 +114,7 @@ class Body:
             for each, part in zip(target.elts, value, strict=True):
                 self.assign(each, part)
         elif isinstance(target, ast.Subscript):
-            array, keys = self.write(target.value), self.keys(target.slice)
-            self.numbers.store(self.numbers.view(array, keys), value)
+            self.numbers.store(self.view(target), value)
         elif self.counts[target.id] == 1:
             self.names[target.id] = value
         else:
@@ -131,7 +130,7 @@ class Body:
 
     def Name(self, node):
         if node.id not in self.names:
-            return self.function.__globals__.get(node.id) or vars(builtins)[node.id]
+            return {**vars(builtins), **self.function.__globals__}[node.id]
         value = self.names[node.id]
         return self.builder.load(value) if self.counts[node.id] > 1 else value
 
@@ -238,11 +237,13 @@ class Body:
         return getattr(self.write(node.value), node.attr)
 
     def Subscript(self, node):
+        view = self.view(node)
+        return self.numbers.load(view) if isinstance(view, Array) and not view.shape else view
+
+    def view(self, node):
+        """The part of an array that is named, or of a tuple."""
         value, keys = self.write(node.value), self.keys(node.slice)
-        if not isinstance(value, Array):
-            return value[keys[0]]
-        view = self.numbers.view(value, keys)
-        return view if view.shape else self.numbers.load(view)
+        return self.numbers.view(value, keys) if isinstance(value, Array) else value[keys[0]]
 
     def keys(self, node):
         return [self.write(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])]

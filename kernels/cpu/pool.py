@@ -25,8 +25,7 @@ def _empty_images(images, size, dtype):
 
 @nest
 def _clear(x):
-    for k in range(x.shape[0]):
-        x[k] = 0
+    x[:] = 0
 
 
 def _zero_images(shape, dtype):
