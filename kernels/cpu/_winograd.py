@@ -121,7 +121,8 @@ def _convolve(blocks, source, w, b, target, relu=False):
     transform_weights(turn, packed, weights, direct.sums, blocks.width, sizes.width, blocks.r,
                       sizes.size)  # fmt: skip
     counts = sizes.block, count % sizes.block
-    tiles = _tiles(direct.layer, counts, direct.columns, ("zero", "add"))
+    starts = ("zero", "add")[: 1 + (direct.sums > sizes.chain)]
+    tiles = _tiles(direct.layer, counts, direct.columns, starts)
     bias, planes = empty(0, w.dtype) if b is None else ready(b), blocks.memory(w.dtype)
     multiply(tiles, blocks.loops, into, out, source.reshape(-1), weights, bias, *planes,
              target.reshape(-1), count, sizes)  # fmt: skip
@@ -138,7 +139,7 @@ def conv2d_weight(cotangents, images, dw, *layer):
         loops((1, 1, size), a_inner=c, a_row=1, b_inner=k, c_row=blocks.width)
         for size in (sizes.block, count - (count - 1) // sizes.block * sizes.block)
     ])  # fmt: skip
-    tiles = _tiles(direct.layer, (c,), k, ("zero", "add"))
+    tiles = _tiles(direct.layer, (c,), k, ("zero", "add")[: 1 + (count > sizes.block)])
     correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1),
               *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
     transform_sums(back, sums, total, c, blocks.width, r, sizes.size)
