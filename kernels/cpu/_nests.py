@@ -12,13 +12,16 @@ is. Other calls hand objects to `_unpacking.run`, which makes the frame without 
 import ctypes
 import hashlib
 import struct
-import types
-from functools import cache, lru_cache, update_wrapper
+from functools import cache, cached_property, lru_cache, update_wrapper
+from types import FunctionType
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import typeof_impl
 
 from ._address import address, start
+from ._jit import part
 from ._machine_code import address as compiled_at
 from ._machine_code import anyhow
 from ._notes import noting
@@ -75,9 +78,19 @@ class Nest:
             words = [word for each in arguments for word in _words(each, address)]
             noting.notes.add(version.code, words, self.__name__)
 
+    @cached_property
+    def part(self):
+        """The same for functions that Numba compiles, which may call it."""
+        return part(self.function)
+
     def __repr__(self):
         """What the machine code depends on, in short."""
         return hashlib.sha256("\n".join(_said(self.function)).encode()).hexdigest()
+
+
+@typeof_impl.register(Nest)
+def _type_for_numba(nest, context):
+    return types.Dispatcher(nest.part)
 
 
 def _kind(value):
@@ -136,7 +149,7 @@ def _said(function):
     for name in code.co_names:
         given = function.__globals__.get(name)
         given = python_of(given) if callable(given) else given
-        if isinstance(given, types.FunctionType):
+        if isinstance(given, FunctionType):
             said += _said(given)
         elif isinstance(given, (int, float)) or hasattr(given, "_fields"):
             said.append(f"{name} {getattr(given, '_fields', given)}")

@@ -18,6 +18,7 @@ from functools import cache
 
 import numpy as np
 from llvmlite import ir
+from numba import types
 
 from ._numbers import FLAG, REAL, SHORT, WHOLE, Array, Numbers
 
@@ -299,7 +300,13 @@ class Body:
             return known(*values)
         if hasattr(function, "_fields"):
             return function(*values)
+        if hasattr(function, "_defn"):  # an intrinsic of Numba's, of whole numbers
+            signature, generate = function._defn(None, *[types.int64] * len(values))
+            return generate(self, self.builder, signature, list(map(self.numbers.whole, values)))
         return Body(self.numbers, python_of(function), values).run()
+
+    def get_dummy_value(self):
+        """What an intrinsic without a result asks its context for."""
 
     def _min(self, first, *others):
         for each in others:
