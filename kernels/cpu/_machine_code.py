@@ -10,6 +10,7 @@ Numba keeps them in its own cache.
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 INTEGER = ir.IntType(64)
+PACKAGE = __name__.rpartition(".")[0]
 KEPT = "tiles"  # folder of machine code
 ENOUGH = 2  # LLVM's level of optimisation: the instructions come in the right order already
 
@@ -121,15 +123,18 @@ def _machine(target):
 
 def _name(target, write, parameters):
     """Of the file: what the machine code depends on, in short."""
-    source = _source(write.__code__.co_filename)
-    words = (llvmlite.__version__, source, target, write.__qualname__, parameters)
+    words = (llvmlite.__version__, _source(write), target, write.__qualname__, parameters)
     return hashlib.sha256(repr(words).encode()).hexdigest()
 
 
 @cache
-def _source(path):
-    """A digest of what writes LLVM's text: a changed generator does not find old machine code."""
-    return hashlib.sha256(b"".join(Path(p).read_bytes() for p in (__file__, path))).hexdigest()
+def _source(write):
+    """A digest of what writes LLVM's text, and of what is imported there by name: a changed
+    generator does not find old machine code."""
+    names = {getattr(each, "__module__", None) or "" for each in write.__globals__.values()}
+    modules = {__name__, write.__module__, *(name for name in names if name.startswith(PACKAGE))}
+    paths = [sys.modules[name].__file__ for name in sorted(modules)]
+    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
 
 
 def _kept(name):

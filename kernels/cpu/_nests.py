@@ -1,4 +1,4 @@
-"""Nests of loops around machine code, compiled by ourselves: see `_translate` for what they may say.
+"""Nests of loops around machine code, compiled by ourselves: `_translate` says what they may do.
 
 Numba infers types, and takes a third to a whole second for each of these functions, though all that
 they do is count and add up addresses. `_translate` and LLVM need some hundredths of that, and the
@@ -43,8 +43,7 @@ class Version:
     def __init__(self, code, kinds):
         self.code, self.run = code, unpacking()
         self.program = program(code, kinds)
-        self.address = start(self.program)
-        self.packed = _packer(kinds)
+        self.fits = _caller(kinds, self.run, start(self.program))
 
 
 class Nest:
@@ -57,7 +56,7 @@ class Nest:
     def __call__(self, *arguments):
         version = self.latest
         try:
-            fits = noting.notes is None and not version.run(version.packed(*arguments), version.address)
+            fits = noting.notes is None and version.fits(*arguments)
         except (AttributeError, TypeError, struct.error):  # no version yet, or for other arguments
             fits = False
         if not fits:
@@ -96,23 +95,26 @@ def _type_for_numba(nest, context):
 def _kind(value):
     """What `_translate` is told of an argument."""
     if isinstance(value, np.ndarray):
-        if not value.flags.carray:
+        if not (value.flags.carray and value.dtype.isnative):
             raise ValueError(f"a nest of loops was given an array {value.dtype}{value.shape} of "
-                             f"strides {value.strides}; it takes C-contiguous ones")  # fmt: skip
+                             f"strides {value.strides}; it takes C-contiguous ones that can be "
+                             "written")  # fmt: skip
         return value.dtype.char, value.ndim
     if isinstance(value, tuple):
         return type(value), *map(_kind, value)
     return float if isinstance(value, (float, np.floating)) else int
 
 
-def _packer(kinds):
-    """What makes bytes of arguments: of an array where its object is, of others their numbers."""
-    names = [f"a{i}" for i in range(len(kinds))]
-    words = [f"id({name})" if _is_array(kind) else f"*flat({name})" if isinstance(kind, tuple) else name
-             for name, kind in zip(names, kinds, strict=True)]  # fmt: skip
+def _caller(kinds, run, program):
+    """A function that calls a nest if the arguments are of these kinds, and says whether they are:
+    Python without loops, which packs of an array where its object is, of others their numbers."""
+    names, words = [f"a{i}" for i in range(len(kinds))], []
+    for name, kind in zip(names, kinds, strict=True):
+        is_tuple = isinstance(kind, tuple) and not _is_array(kind)
+        words.append(f"*flat({name})" if is_tuple else f"id({name})" if _is_array(kind) else name)
     letters = "".join("d" if kind is float else "q" * _count(kind) for kind in kinds)
-    known = {"pack": struct.Struct(letters).pack, "flat": _flat}
-    return eval(f"lambda {', '.join(names)}: pack({', '.join(words)})", known)
+    known = {"pack": struct.Struct(letters).pack, "flat": _flat, "run": run, "program": program}
+    return eval(f"lambda {', '.join(names)}: not run(pack({', '.join(words)}), program)", known)
 
 
 def _is_array(kind):

@@ -6,10 +6,10 @@ one of LLVM's: i64, or i1 for the result of a comparison; reals are moved, never
 
 import operator
 
-import numpy as np
 from llvmlite import ir
 
-WHOLE, FLAG, REAL, SHORT = ir.IntType(64), ir.IntType(1), ir.DoubleType(), ir.IntType(32)
+WHOLE, FLAG, SHORT = ir.IntType(64), ir.IntType(1), ir.IntType(32)
+REALS = ir.FloatType(), ir.DoubleType()
 BYTES = ir.IntType(8).as_pointer()
 KNOWN = {"Add": operator.add, "Sub": operator.sub, "Mult": operator.mul, "Pow": operator.pow,
          "FloorDiv": operator.floordiv, "Mod": operator.mod, "LShift": operator.lshift,
@@ -43,6 +43,8 @@ class Numbers:
         """A whole number of LLVM's."""
         if isinstance(value, (bool, int)):
             return WHOLE(int(value))
+        if getattr(value, "type", None) not in (WHOLE, FLAG):
+            raise NotImplementedError("a nest of loops computes with whole numbers only")
         return self.builder.zext(value, WHOLE) if value.type == FLAG else value
 
     def truth(self, value):
@@ -139,13 +141,15 @@ class Numbers:
 
     def _as(self, value, kind):
         """A number in the type of values in memory."""
+        is_real = kind in REALS
         if isinstance(value, (bool, int, float)):
-            return kind(float(value) if isinstance(kind, (ir.FloatType, ir.DoubleType)) else value)
-        if value.type == kind:
-            return value
-        if value.type == REAL and kind == ir.FloatType():
-            return self.builder.fptrunc(value, kind)
+            return kind(float(value) if is_real else value)
+        if value.type in REALS and is_real:
+            change = self.builder.fptrunc if kind == REALS[0] else self.builder.fpext
+            return value if value.type == kind else change(value, kind)
         whole = self.whole(value)
+        if is_real:
+            return self.builder.sitofp(whole, kind)
         return whole if kind == WHOLE else self.builder.trunc(whole, kind)
 
     def _place(self, array):
@@ -166,5 +170,5 @@ class Numbers:
 
 def kind_of(dtype):
     """LLVM's type of a value in memory."""
-    known = {"f4": ir.FloatType(), "f8": ir.DoubleType()}
-    return known.get(np.dtype(dtype).str[1:]) or ir.IntType(8 * dtype.itemsize)
+    known = dict(zip(("f4", "f8"), REALS, strict=True))
+    return known.get(dtype.str[1:]) or ir.IntType(8 * dtype.itemsize)

@@ -20,7 +20,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from ._numbers import FLAG, REAL, SHORT, WHOLE, Array, Numbers
+from ._numbers import REALS, SHORT, WHOLE, Array, Numbers
 
 FRAME = ir.FunctionType(SHORT, [WHOLE.as_pointer()])
 
@@ -56,7 +56,7 @@ class Words:
         if kind is int:
             return self.word()
         if kind is float:
-            return self.numbers.builder.bitcast(self.word(), REAL)
+            return self.numbers.builder.bitcast(self.word(), REALS[1])
         if isinstance(kind[0], str):
             letter, axes = kind
             data = self.word()
@@ -86,8 +86,11 @@ class Body:
         self.numbers, self.builder, self.function = numbers, numbers.builder, function
         self.tree, self.counts = _tree(function)
         self.names, self.loops, self.result = {}, [], None
-        for argument, value in zip(self.tree.args.args, values, strict=True):
-            self.assign(ast.Name(argument.arg, ast.Store()), value)
+        names = [each.arg for each in self.tree.args.args]
+        if len(names) != len(values):
+            raise TypeError(f"{function.__qualname__}() takes {names}, got {len(values)} arguments")
+        for name, value in zip(names, values, strict=True):
+            self.assign(ast.Name(name, ast.Store()), value)
 
     def run(self):
         """What the function returns."""
@@ -143,8 +146,7 @@ class Body:
             self.assign(target, value)
 
     def AugAssign(self, node):
-        place = ast.Name(node.target.id, ast.Load())
-        old, more = self.write(place), self.write(node.value)
+        old, more = self.write(node.target), self.write(node.value)
         self.assign(node.target, self.numbers.compute(type(node.op).__name__, old, more))
 
     def Expr(self, node):
@@ -283,12 +285,12 @@ class Body:
         return self.write(result)
 
     def IfExp(self, node):
-        place = self.memory(WHOLE)
-        known = []
+        place, known = self.memory(WHOLE), []
 
         def keep(part):
             known.append(self.write(part))
-            self.builder.store(self.numbers.whole(known[-1]), place)
+            if not isinstance(known[-1], (Array, tuple)):
+                self.builder.store(self.numbers.whole(known[-1]), place)
 
         self.either(node.test, lambda: keep(node.body), lambda: keep(node.orelse))
         return known[0] if len(known) == 1 else self.builder.load(place)
@@ -319,7 +321,7 @@ class Body:
         return first
 
     def _len(self, array):
-        return array.shape[0]
+        return array.shape[0] if isinstance(array, Array) else len(array)
 
     def _call(self, address, arguments):
         self.numbers.call(address, arguments)

@@ -14,8 +14,10 @@ from ._inner import fields_known
 from ._native import CALL, DATA, I32, I64, WORDS, Code, once
 from ._traced import Traced
 
-TYPE, FIRST, AXES, LENGTHS, DTYPE, FLAGS = 1, DATA // 8, 3, 4, 7, 8
+FIRST = DATA // 8
+TYPE, AXES, LENGTHS, DTYPE, FLAGS = (FIRST + k for k in (-1, 1, 2, 5, 6))
 """Words of an array object: `PyArrayObject` in NumPy's ndarraytypes.h."""
+SHORT = 0xFFFFFFFF  # where a number has 32 bits
 DENSE = 0x1 | 0x100 | 0x400  # flags: C-contiguous, aligned, writable
 MOST = 256  # words of a frame
 NUMBER = -1  # what a program says instead of an array's axes
@@ -76,7 +78,7 @@ class Unpacking(Code):
                  for name in ("array", "traced")]  # fmt: skip
         self.expect(self.builder.or_(*known))
         self.expect_same(self.load(found, DTYPE), dtype)
-        self.expect_same(self.builder.and_(self.load(found, AXES), I64(0xFFFFFFFF)), axes)
+        self.expect_same(self.builder.and_(self.load(found, AXES), I64(SHORT)), axes)
         self.expect_same(self.builder.and_(self.load(found, FLAGS), I64(DENSE)), I64(DENSE))
         self.fill(self.load(found, FIRST))
         lengths = self.words(self.load(found, LENGTHS))
@@ -95,8 +97,17 @@ class Unpacking(Code):
 @once
 def unpacking():
     """`run(bytes of words, address of a program)`; None where objects lie in an unknown way."""
-    if not fields_known():
+    if not (fields_known() and _words_known()):
         return None
     kind = ir.FunctionType(I32, [WORDS, WORDS])
     place, _ = Unpacking("unpack", kind).built().address()
     return ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64)(place)
+
+
+def _words_known():
+    """Whether array objects of this NumPy have the words where we look for them."""
+    array = np.zeros((2, 3), np.float32)
+    words = (ctypes.c_int64 * (FLAGS + 1)).from_address(id(array))
+    found = words[TYPE], words[DTYPE], words[AXES] & SHORT, words[FLAGS] & DENSE
+    expected = id(np.ndarray), id(array.dtype), array.ndim, DENSE
+    return found == expected and tuple((ctypes.c_int64 * 2).from_address(words[LENGTHS])) == (2, 3)

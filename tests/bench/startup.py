@@ -2,11 +2,11 @@
 
     python tests/bench/startup.py [--step mnist | lenet | captured] [--runs 5] [--cold]
 
-Steps: the MNIST example's (`mnist`), LeNet's by a scheduler that captures it (`lenet`), and the same
-as `dp.capture` of a function (`captured`). Printed are the median by the clock, the least processor
-time of the process, which other processes disturb less, and both again for the end of the third
-step, the first one that is replayed natively. With ``--cold`` the compiled kernels are kept in a
-fresh folder, so that each run compiles them.
+Steps: the MNIST example's (`mnist`), LeNet's by a scheduler that captures it (`lenet`), and the
+same as `dp.capture` of a function (`captured`). Printed are the median by the clock, the least
+processor time of the process, which other processes disturb less, and both again for the end of
+the third step, the first one that is bound and replayed natively. With ``--cold`` the compiled
+kernels are kept in a fresh folder, so that each run compiles them.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def measured(step: str, cold: bool) -> list[float]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__,
-                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    raw = argparse.RawDescriptionHelpFormatter
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     options.add_argument("--step", choices=STEPS, default="mnist")
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--cold", action="store_true")
