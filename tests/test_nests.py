@@ -170,8 +170,13 @@ def test_what_a_nest_cannot_say():
     def filled(x):
         x[:] = 1
 
+    @nest
+    def through(x):
+        for k in x:
+            x[0] = k
+
     for nested, message in ((adds, "whole numbers"), (listed, "line 3: .* List"),
-                            (early, "return"), (filled, "0 only")):  # fmt: skip
+                            (early, "return"), (filled, "0 only"), (through, "range")):  # fmt: skip
         with pytest.raises(NotImplementedError, match=message):
             nested(np.zeros(2, "f"))
 

@@ -21,12 +21,13 @@ from numba import types
 from numba.extending import typeof_impl
 
 from ._address import address, start
+from ._expressions import python_of
 from ._jit import part
 from ._machine_code import address as compiled_at
 from ._machine_code import anyhow
 from ._notes import noting
 from ._traced import Traced
-from ._translate import python_of, write
+from ._translate import write
 from ._unpacking import program, unpacking
 
 FRAME = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p)

@@ -6,21 +6,21 @@ operators, `min`, `max`, `len`; arrays by number and slice (from 0 on, not backw
 strides, itemsize and address; `call`, `move` and `copy`; named tuples; and other plain functions,
 of which `return` is the last statement: these are written out where they are called.
 
-Every name that is assigned once is the value itself, others are memory, which LLVM puts in
-registers. Types need no rules: numbers are whole, and arrays know what they hold.
+Every name that is assigned once is the value itself, and known only where it is assigned and
+further in; others are memory, which LLVM puts in registers. Types need no rules: numbers are whole,
+and arrays know what they hold.
 """
 
 import ast
-import builtins
 import inspect
 import textwrap
 from functools import cache
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
-from ._numbers import REALS, SHORT, WHOLE, Array, Numbers
+from ._expressions import Expressions
+from ._numbers import REALS, SHORT, WHOLE, Numbers
 
 FRAME = ir.FunctionType(SHORT, [WHOLE.as_pointer()])
 
@@ -79,7 +79,7 @@ def _tree(function):
     return tree, {name: names.count(name) for name in names}
 
 
-class Body:
+class Body(Expressions):
     """Writes the statements of one function, at the end of what has been written."""
 
     def __init__(self, numbers, function, values):
@@ -101,18 +101,6 @@ class Body:
         for statement in statements:
             self.write(statement)
 
-    def write(self, node):
-        """A statement or an expression, by the name of its kind; the value of the latter."""
-        write = getattr(self, type(node).__name__, None)
-        if write is None:
-            raise NotImplementedError(
-                f"{self.function.__qualname__}, line {getattr(node, 'lineno', '?')}: a nest of "
-                f"loops cannot have {type(node).__name__}; see `_translate`, or use `compiled`"
-            )
-        return write(node)
-
-    # Names
-
     def assign(self, target, value):
         if isinstance(target, ast.Tuple):
             for each, part in zip(target.elts, value, strict=True):
@@ -126,17 +114,6 @@ class Body:
             if target.id not in self.names:
                 self.names[target.id] = self.memory(WHOLE)
             self.builder.store(value, self.names[target.id])
-
-    def memory(self, kind):
-        """A place for a number, made once however often one comes by."""
-        with self.builder.goto_entry_block():
-            return self.builder.alloca(kind)
-
-    def Name(self, node):
-        if node.id not in self.names:
-            return {**vars(builtins), **self.function.__globals__}[node.id]
-        value = self.names[node.id]
-        return self.builder.load(value) if self.counts[node.id] > 1 else value
 
     # Statements
 
@@ -155,25 +132,15 @@ class Body:
 
     def Return(self, node):
         if node is not self.tree.body[-1]:
-            raise NotImplementedError(f"{self.function.__qualname__}: return is not the last line")
+            self.refuse(node, "a return before its last line")
         self.result = self.write(node.value)
 
     def If(self, node):
         self.either(node.test, lambda: self.each(node.body), lambda: self.each(node.orelse))
 
-    def either(self, test, yes, no):
-        """Write one of two things, or both behind a question."""
-        test = self.write(test)
-        if isinstance(test, (bool, int)):
-            return (yes if test else no)()
-        with self.builder.if_else(self.numbers.truth(test)) as (then, otherwise):
-            with then:
-                yes()
-            with otherwise:
-                no()
-        return None
-
     def For(self, node):
+        if not isinstance(node.iter, ast.Call) or self.write(node.iter.func) is not range:
+            self.refuse(node, "a loop over anything but a range")
         bounds = [self.write(each) for each in node.iter.args]
         first, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
         counter, end = self.memory(WHOLE), self.numbers.whole(end)
@@ -223,117 +190,3 @@ class Body:
         """Go on elsewhere; what is written next is never come to."""
         self.builder.branch(block)
         self.builder.position_at_end(self.builder.append_basic_block("never"))
-
-    # Expressions
-
-    def Constant(self, node):
-        return node.value
-
-    def Tuple(self, node):
-        values = []
-        for each in node.elts:
-            is_all = isinstance(each, ast.Starred)
-            values += self.write(each.value) if is_all else [self.write(each)]
-        return tuple(values)
-
-    def Attribute(self, node):
-        return getattr(self.write(node.value), node.attr)
-
-    def Subscript(self, node):
-        view = self.view(node)
-        return self.numbers.load(view) if isinstance(view, Array) and not view.shape else view
-
-    def view(self, node):
-        """The part of an array that is named, or of a tuple."""
-        value, keys = self.write(node.value), self.keys(node.slice)
-        return self.numbers.view(value, keys) if isinstance(value, Array) else value[keys[0]]
-
-    def keys(self, node):
-        return [self.write(each) for each in (node.elts if isinstance(node, ast.Tuple) else [node])]
-
-    def Slice(self, node):
-        first, end = (each and self.write(each) for each in (node.lower, node.upper))
-        return first or 0, end
-
-    def BinOp(self, node):
-        a, b = self.write(node.left), self.write(node.right)
-        return self.numbers.compute(type(node.op).__name__, a, b)
-
-    def UnaryOp(self, node):
-        value, name = self.write(node.operand), type(node.op).__name__
-        if name == "Not":
-            return self.numbers.compute("Eq", self.numbers.truth(value), 0)
-        return self.numbers.compute("Sub", 0, value) if name == "USub" else value
-
-    def Compare(self, node):
-        values = [self.write(each) for each in (node.left, *node.comparators)]
-        pairs = zip(node.ops, values, values[1:], strict=False)
-        found = [self.numbers.compute(type(op).__name__, a, b) for op, a, b in pairs]
-        result = found[0]
-        for each in found[1:]:
-            result = self.builder.and_(self.numbers.truth(result), self.numbers.truth(each))
-        return result
-
-    def BoolOp(self, node):
-        """a and b: b if a, else a; the other way round for or."""
-        result, *others = node.values
-        for each in others:
-            if isinstance(node.op, ast.And):
-                result = ast.IfExp(result, each, result)
-            else:
-                result = ast.IfExp(result, result, each)
-        return self.write(result)
-
-    def IfExp(self, node):
-        place, known = self.memory(WHOLE), []
-
-        def keep(part):
-            known.append(self.write(part))
-            if not isinstance(known[-1], (Array, tuple)):
-                self.builder.store(self.numbers.whole(known[-1]), place)
-
-        self.either(node.test, lambda: keep(node.body), lambda: keep(node.orelse))
-        return known[0] if len(known) == 1 else self.builder.load(place)
-
-    def Call(self, node):
-        function, (values) = self.write(node.func), self.Tuple(ast.Tuple(node.args, ast.Load()))
-        known = getattr(self, f"_{getattr(function, '__name__', None)}", None)
-        if known is not None:
-            return known(*values)
-        if hasattr(function, "_fields"):
-            return function(*values)
-        if hasattr(function, "_defn"):  # an intrinsic of Numba's, of whole numbers
-            signature, generate = function._defn(None, *[types.int64] * len(values))
-            return generate(self, self.builder, signature, list(map(self.numbers.whole, values)))
-        return Body(self.numbers, python_of(function), values).run()
-
-    def get_dummy_value(self):
-        """What an intrinsic without a result asks its context for."""
-
-    def _min(self, first, *others):
-        for each in others:
-            first = self.numbers.extreme("Lt", first, each)
-        return first
-
-    def _max(self, first, *others):
-        for each in others:
-            first = self.numbers.extreme("Gt", first, each)
-        return first
-
-    def _len(self, array):
-        return array.shape[0] if isinstance(array, Array) else len(array)
-
-    def _call(self, address, arguments):
-        self.numbers.call(address, arguments)
-
-    def _move(self, source, target, size):
-        self.numbers.move(source, target, size)
-
-    def _copy(self, source, target):
-        size = self.numbers.multiply(target.shape[0], target.itemsize)
-        self.numbers.move(source.data, target.data, size)
-
-
-def python_of(function):
-    """The Python of a function, whoever compiles it."""
-    return getattr(function, "py_func", getattr(function, "function", function))
