@@ -130,14 +130,15 @@ def test_values_of_any_dtype_are_moved(kind):
 
 def test_each_kind_of_arguments_has_its_version():
     @nest
-    def first(x, y):
-        y[0] = x.itemsize * 10 + len(x.shape)
+    def first(x, y, ten=10):
+        y[0] = x.itemsize * ten + len(x.shape)
 
     y = np.zeros(1, np.int64)
     for x in (np.zeros(3, "f"), np.zeros((2, 2), "d"), np.zeros(0, "f"), np.zeros((1, 1), "d")):
         first(x, y)
         assert y[0] == x.itemsize * 10 + x.ndim
-    assert len(first.versions) == 2
+    first(x, y, 100)
+    assert y[0] == x.itemsize * 100 + x.ndim and len(first.versions) == 3
 
 
 def test_what_a_nest_is_not_given():

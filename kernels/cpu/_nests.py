@@ -157,4 +157,5 @@ def _said(function):
         elif isinstance(given, (int, float)) or hasattr(given, "_fields"):
             said.append(f"{name} {getattr(given, '_fields', given)}")
     constants = [each for each in code.co_consts if each != function.__doc__]
-    return [*said, f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"]
+    said.append(f"{function.__defaults__} {constants} {code.co_names} {code.co_varnames}")
+    return [*said, code.co_code.hex()]

@@ -87,6 +87,8 @@ class Body(Expressions):
         self.tree, self.counts = _tree(function)
         self.names, self.loops, self.result = {}, [], None
         names = [each.arg for each in self.tree.args.args]
+        if len(names) > len(values):
+            values = (*values, *(function.__defaults__ or ())[len(values) - len(names) :])
         if len(names) != len(values):
             raise TypeError(f"{function.__qualname__}() takes {names}, got {len(values)} arguments")
         for name, value in zip(names, values, strict=True):
