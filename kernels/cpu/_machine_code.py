@@ -1,10 +1,10 @@
 """Machine code for this computer's CPU from LLVM's instructions, kept on disk between runs.
 
-Numba compiles loops; where every register counts we write the instructions ourselves, as functions
-of 64-bit integers (numbers and addresses) only. `address` compiles such a function once for each
-machine, in some 20 milliseconds, and loads it from a file of some kilobytes afterwards, in one.
-Compiled loops are given the address as a number, and `call` it: so they serve every shape, and
-Numba keeps them in its own cache.
+Numba compiles loops over values; where every register counts we write the instructions ourselves,
+as functions of 64-bit integers (numbers and addresses) only, and the loops around these are nests
+(see `_nests`). `address` compiles such a function once for each machine, in some 10 to 50
+milliseconds, and loads it from a file of some kilobytes afterwards, in one. Compiled loops get
+the address as a number, and `call` it: so they serve every shape.
 """
 
 import contextlib
