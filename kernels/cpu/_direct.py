@@ -16,8 +16,9 @@ numbers and the sizes come from.
 
 from collections import namedtuple
 
-from ._jit import compiled, copy, part
+from ._jit import copy
 from ._machine_code import call
+from ._nests import nest
 from ._transpose import turn
 
 # Distances (line, left, a_..., b_row) are in values, unless in pixels of the target (down, right).
@@ -28,7 +29,7 @@ ConvolutionSizes = namedtuple(
 CorrelationSizes = namedtuple("CorrelationSizes", SharedSizes + " images length step b_row")
 
 
-@compiled
+@nest
 def pack(kernel, w, packed, taps, phases, sizes):
     """Weights as tiles read them: phase by phase, (groups, blocks, taps, rows, width) with zeros.
 
@@ -57,7 +58,7 @@ def pack(kernel, w, packed, taps, phases, sizes):
                         k += 1
 
 
-@compiled
+@nest
 def pack_points(kernel, w, packed, sizes):
     """The same for one tap: the turned matrix of each group, or for input gradients the matrix."""
     rows, columns, width, groups, _, group_step, row_step, column_step = sizes
@@ -77,7 +78,7 @@ def pack_points(kernel, w, packed, sizes):
                     copy(w[begin + row * row_step :], panel[row * width :][:exist])
 
 
-@compiled
+@nest
 def unpack(kernel, total, w, sizes):
     """Sums (groups, taps, rows, width) of a weight gradient as w (k, c/groups, i * j)."""
     groups, columns, rows, taps, width, lanes = sizes
@@ -95,14 +96,12 @@ def unpack(kernel, total, w, sizes):
                      rows * width, rows * taps)  # fmt: skip
 
 
-@compiled
+@nest
 def clear(values):
     """Set a vector to zero."""
-    for k in range(values.shape[0]):
-        values[k] = 0
+    values[:] = 0
 
 
-@part
 def fill(lines, frame, first, rows, line, left):
     """Lines first.. of an image into `rows` lines of a frame, from `left` on; zeros beyond."""
     for i in range(rows):
@@ -113,7 +112,7 @@ def fill(lines, frame, first, rows, line, left):
             clear(target)
 
 
-@compiled
+@nest
 def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
     """y: for every strip of every image of x (n, h, w * c), its phases, blocks, rows, tiles."""
     clear(frame)
@@ -131,7 +130,6 @@ def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
                       sizes)  # fmt: skip
 
 
-@part
 def sweep(tiles, loops, phase, place, packed, bias, out, first, last, sizes):
     """Rows first..last of a phase's grid: as many tiles of a row as stay in cache, by block."""
     parts = (phase[3] + sizes.most - 1) // sizes.most
@@ -142,7 +140,6 @@ def sweep(tiles, loops, phase, place, packed, bias, out, first, last, sizes):
                 slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes)
 
 
-@part
 def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes):
     """One block's tiles over an area: first and last row of the grid, and tile of a row."""
     first, last, begin, end = area
@@ -171,7 +168,7 @@ def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, siz
             pixel += height
 
 
-@compiled
+@nest
 def correlate(tiles, loops, runs, x, g, total, frame, sizes):
     """total: sums over the pixels of a block of g (n, o * p * k) and x (n, h, w * c), added up."""
     clear(frame)
@@ -189,7 +186,6 @@ def correlate(tiles, loops, runs, x, g, total, frame, sizes):
             add_block(starts, numbers, runs, place, g[image], total, first, sizes)
 
 
-@part
 def add_block(tiles, numbers, runs, place, g, total, first, sizes):
     """The sums over one block of pixels, all tiles of them."""
     item, parts = g.itemsize, (sizes.length + sizes.most - 1) // sizes.most

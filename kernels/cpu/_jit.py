@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import numba
 from numba import types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic, overload, typeof_impl
 
@@ -44,6 +45,15 @@ class Function(CPUDispatcher):
         return lambda *again: result
 
 
+class Kept(FunctionCache):
+    """Numba's cache on disk, which lets compiled functions be loaded without what compiles others:
+    to fill the tables for that takes longer than to load all functions of a training step."""
+
+    def load_overload(self, sig, target_context):
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
 @contextmanager
 def _uncollected():
     """Without the garbage collector, which would look through the compiler's objects for long."""
@@ -79,6 +89,8 @@ def compiled(function, **options):
         result = numba.njit(**OPTIONS, **options)(function)
     if isinstance(result, CPUDispatcher):
         result.__class__ = Function
+        if isinstance(result._cache, FunctionCache):
+            result._cache.__class__ = Kept
     return result
 
 

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from ._jit import compiled
 from ._machine_code import host
 from ._memory import empty
+from ._nests import nest
 from ._transpose import transpose, turn
 
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images; np.moveaxis takes longer than a small op
@@ -41,7 +41,7 @@ def channels_last(x):
     return y
 
 
-@compiled
+@nest
 def _turn(kernel, lanes, x, y, c):
     """Each row of x, a matrix of c rows, transposed."""
     if x.shape[1]:

@@ -1,15 +1,16 @@
 """Machine code for this computer's CPU from LLVM's instructions, kept on disk between runs.
 
-Numba compiles loops; where every register counts we write the instructions ourselves, as functions
-of 64-bit integers (numbers and addresses) only. `address` compiles such a function once for each
-machine, in some 20 milliseconds, and loads it from a file of some kilobytes afterwards, in one.
-Compiled loops are given the address as a number, and `call` it: so they serve every shape, and
-Numba keeps them in its own cache.
+Numba compiles loops over values; where every register counts we write the instructions ourselves,
+as functions of 64-bit integers (numbers and addresses) only, and the loops around these are nests
+(see `_nests`). `address` compiles such a function once for each machine, in some 10 to 50
+milliseconds, and loads it from a file of some kilobytes afterwards, in one. Compiled loops get
+the address as a number, and `call` it: so they serve every shape.
 """
 
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 INTEGER = ir.IntType(64)
+PACKAGE = __name__.rpartition(".")[0]
 KEPT = "tiles"  # folder of machine code
 ENOUGH = 2  # LLVM's level of optimisation: the instructions come in the right order already
 
@@ -59,20 +61,28 @@ def host():
 
 
 @cache
-def address(target, write, *parameters):
+def anyhow():
+    """The `Target` of this computer, whatever it has: for what needs no vectors."""
+    features = binding.get_host_cpu_features().flatten()
+    return host() or Target(binding.get_host_cpu_name(), features, bytes=16, rows=1)
+
+
+@cache
+def address(target, write, *parameters, improved=False):
     """Where the function lies that `write(target, *parameters)` gives LLVM's text of.
 
-    `write` is a plain function of a module; the function in its text is called "kernel".
+    `write` is a plain function of a module; the function in its text is called "kernel". Where it
+    is to be `improved` LLVM rearranges it first; instructions in the right order are left alone.
     """
     with _one_at_a_time:  # two engines for the same code would be one too many: it would be freed
-        return _engine(target, write, parameters).get_function_address("kernel")
+        return _engine(target, write, parameters, improved).get_function_address("kernel")
 
 
 _one_at_a_time = threading.Lock()
 
 
 @cache
-def _engine(target, write, parameters):
+def _engine(target, write, parameters, improved):
     """What owns the machine code, for as long as the process lives."""
     name = _name(target, write, parameters)
     code = _kept(name)
@@ -80,12 +90,28 @@ def _engine(target, write, parameters):
     if code is None:
         module = binding.parse_assembly(write(target, *parameters))
         module.verify()
+        if improved:
+            _improve(module, machine)
         code = machine.emit_object(module)
         _keep(name, code)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     return engine
+
+
+def _improve(module, machine):
+    """Put variables in registers, and compute once what is the same: LLVM's whole list of passes
+    takes eight times as long, unrolls loops that call machine code, and gains nothing by it."""
+    options = binding.create_pipeline_tuning_options(speed_level=ENOUGH)
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_new_gvn_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_aggressive_dce_pass()
+    passes.run(module, binding.create_pass_builder(machine, options))
 
 
 def _machine(target):
@@ -97,15 +123,18 @@ def _machine(target):
 
 def _name(target, write, parameters):
     """Of the file: what the machine code depends on, in short."""
-    source = _source(write.__code__.co_filename)
-    words = (llvmlite.__version__, source, target, write.__qualname__, parameters)
+    words = (llvmlite.__version__, _source(write), target, write.__qualname__, parameters)
     return hashlib.sha256(repr(words).encode()).hexdigest()
 
 
 @cache
-def _source(path):
-    """A digest of what writes LLVM's text: a changed generator does not find old machine code."""
-    return hashlib.sha256(b"".join(Path(p).read_bytes() for p in (__file__, path))).hexdigest()
+def _source(write):
+    """A digest of what writes LLVM's text, and of what is imported there by name: a changed
+    generator does not find old machine code."""
+    names = {getattr(each, "__module__", None) or "" for each in write.__globals__.values()}
+    modules = {__name__, write.__module__, *(name for name in names if name.startswith(PACKAGE))}
+    paths = [sys.modules[name].__file__ for name in sorted(modules)]
+    return hashlib.sha256(b"".join(Path(path).read_bytes() for path in paths)).hexdigest()
 
 
 def _kept(name):

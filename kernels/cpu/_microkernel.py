@@ -69,7 +69,8 @@ class Vectors:
         self.real = ir.FloatType() if self.size == 4 else ir.DoubleType()
         self.kind = ir.VectorType(self.real, self.lanes)
         self.mask = ir.VectorType(FLAG, self.lanes)
-        self.zero = ir.Constant(self.kind, [0.0] * self.lanes)
+        self.constants = {}
+        self.zero = self.constant(0.0)
         self.suffix = f"v{self.lanes}f{8 * self.size}"
         self.unit = ir.Module("kernel")
         kind, place, nothing = self.kind, [self.kind.as_pointer(), SHORT, self.mask], ir.VoidType()
@@ -81,6 +82,12 @@ class Vectors:
     def known(self, name, result, arguments):
         """An instruction of LLVM that it knows as a function."""
         return ir.Function(self.unit, ir.FunctionType(result, arguments), f"llvm.{name}")
+
+    def constant(self, value):
+        """A number in every lane, made once: its text is long."""
+        if value not in self.constants:
+            self.constants[value] = ir.Constant(self.kind, [float(value)] * self.lanes)
+        return self.constants[value]
 
     def function(self, count):
         """A function of integers, and a builder at its begin."""

@@ -19,6 +19,8 @@ from functools import cache, wraps
 
 from llvmlite import binding, ir
 
+from ._machine_code import address, anyhow
+
 DATA = object.__basicsize__  # of an array object, in bytes: where the address of its data stands
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 WORDS, POINTER = I64.as_pointer(), I8.as_pointer()
@@ -50,27 +52,23 @@ def once(function):
     return call
 
 
+def _as_it_is(target, text):
+    """LLVM's text of a function that has been written already."""
+    return text
+
+
 class Code:
     """Builds one function of LLVM's language."""
 
     def __init__(self, name, kind=CALL):
         self.module = ir.Module(name)
         self.module.triple = binding.get_default_triple()
-        self.function = ir.Function(self.module, kind, name)
+        self.function = ir.Function(self.module, kind, "kernel")
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
 
     def address(self):
-        """Compile it; the address of its machine code, and what keeps that in memory."""
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        parsed = binding.parse_assembly(str(self.module))
-        machine = binding.Target.from_triple(self.module.triple).create_target_machine(
-            cpu=binding.get_host_cpu_name(), features=binding.get_host_cpu_features().flatten(),
-            opt=2, jit=True,
-        )  # fmt: skip
-        engine = binding.create_mcjit_compiler(parsed, machine)
-        engine.finalize_object()
-        return engine.get_function_address(self.function.name), engine
+        """The address of its machine code, from disk if it has been compiled before; and itself."""
+        return address(anyhow(), _as_it_is, str(self.module)), self
 
     def at(self, words, place):
         place = I64(place) if isinstance(place, int) else place

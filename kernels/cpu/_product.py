@@ -21,11 +21,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from ._jit import compiled, part
 from ._layout import ready
 from ._machine_code import call, host, move
 from ._memory import empty
 from ._microkernel import loops, tile
+from ._nests import nest
 from ._transpose import transpose, turn
 
 CHAIN = 512  # terms of one sum: longer chains of additions lose digits
@@ -39,7 +39,7 @@ kernel"""
 ProductSizes = namedtuple("ProductSizes", NAMES)
 
 
-@compiled
+@nest
 def multiply(plan, loops, a, b, bias, y, scratch):
     """y (rows, columns): strip by strip, chunk by chunk, panel by panel."""
     sizes = ProductSizes(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7],
@@ -71,7 +71,6 @@ def multiply(plan, loops, a, b, bias, y, scratch):
                 descend(tiles, kind * (sizes.most + 1), source, given, rows, item, sizes)
 
 
-@part
 def pack(source, panel, exist, count, item, sizes):
     """A panel of b, a row of `width` values for each term; those that do not exist stay as is."""
     if sizes.b_column == 1:
@@ -82,7 +81,6 @@ def pack(source, panel, exist, count, item, sizes):
              sizes.width)  # fmt: skip
 
 
-@part
 def descend(tiles, kind, a, given, rows, item, sizes):
     """Tiles of nearly equal height, one below the other."""
     b, c, bias, exist, numbers = given

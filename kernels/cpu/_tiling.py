@@ -11,7 +11,7 @@ vectors.
 """
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -106,8 +106,7 @@ class Convolution:
         self._write(target)
         self.is_point = layer.taps == 1 and len(self.phases) == 1
         self.packing = sums, columns, layer.width, layer.groups, layer.taps, *strides
-        heights = {h for phase in self.phases for h in layer.heights(int(phase[3]))}
-        self.tiles = layer.tiles(heights, columns, self._starts(start, relu))
+        self.starts = self._starts(start, relu)
         span = max(1, FRAME_VALUES // max(1, self.depth * axes[1].move * layer.target.rows))
         self.sizes = ConvolutionSizes(
             self.line, top, left * self.depth, axes[0].move, reach, rows, strip, layer.groups,
@@ -117,11 +116,16 @@ class Convolution:
         )  # fmt: skip
 
     def _starts(self, start, relu):
-        """Tiles of a sum's first chunk, of further ones, and of the last of several."""
-        if not relu:
-            return start, "add", "add"
+        """Tiles of a sum's first chunk, and if there are several, of further ones and the last."""
+        last = " relu" if relu else ""
         several = any(phase[7] > 1 for phase in self.phases)
-        return start if several else f"{start} relu", "add", "add relu"
+        return (start, "add", f"add{last}") if several else (f"{start}{last}",)
+
+    @cached_property
+    def tiles(self):
+        """Addresses of tiles: compiled when they are asked for, which Winograd's way does not."""
+        heights = {h for phase in self.phases for h in self.layer.heights(int(phase[3]))}
+        return self.layer.tiles(heights, self.columns, self.starts)
 
     def _write(self, target):
         """Phases, their loops, and the taps of each, in the order of the packed weights."""

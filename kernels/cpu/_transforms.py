@@ -88,6 +88,7 @@ class _Transform:
         self.matrix, self.points = matrices(r)[self.name], points(r)
         self.pairs = [(k, k + 1) for k in range(1, self.points - 1, 2)]  # opposite points
         self.high, self.wide = len(self.matrix), len(self.matrix[0])
+        self.none = ir.Constant(self.vectors.mask, [0] * self.vectors.lanes)
         self.image = self.high if self.name == "output" else self.wide  # lines of the image side
 
     def module(self):
@@ -116,16 +117,17 @@ class _Transform:
                             build.icmp_signed(">=", last_pixel, whole))  # fmt: skip
         return build.and_(rows, pixels)
 
-    def _exists(self, build, i, j):
-        """Whether the image has row i and pixel j."""
-        bounds = zip(("<=", ">", "<=", ">"), self.ranges, (i, i, j, j), strict=True)
-        tests = [build.icmp_signed(relation, bound, INTEGER(place))
-                 for relation, bound, place in bounds]  # fmt: skip
-        return build.and_(build.and_(tests[0], tests[1]), build.and_(tests[2], tests[3]))
+    def _exist(self, build):
+        """Which rows, and which pixels, the image has."""
+        bounds = self.ranges[:2], self.ranges[2:]
+        return [[build.and_(build.icmp_signed("<=", first, INTEGER(place)),
+                            build.icmp_signed(">", last, INTEGER(place)))
+                 for place in range(self.image)] for first, last in bounds]  # fmt: skip
 
     def _loop(self, block, end, checked):
         """The transform of one vector of channels after the other."""
         v, before = self.vectors, ir.IRBuilder(block)
+        self.rows, self.pixels = self._exist(before) if checked else ((), ())
         build = ir.IRBuilder(self.function.append_basic_block())
         before.branch(build.block)
         begin = build.phi(INTEGER)
@@ -144,8 +146,7 @@ class _Transform:
         """`mask`, or no lane where the image has no such place."""
         if not checked:
             return mask
-        none = ir.Constant(mask.type, [0] * mask.type.count)
-        return build.select(self._exists(build, i, j), mask, none)
+        return build.select(build.and_(self.rows[i], self.pixels[j]), mask, self.none)
 
     def _read(self, build, source, mask, checked):
         """The columns of the source, each a list of vectors."""
@@ -203,7 +204,7 @@ class _Transform:
         v, total = self.vectors, None
         terms = [term for term in zip(factors, values, strict=True) if term[0]]
         for factor, value in sorted(terms, key=lambda term: abs(term[0]) != 1):
-            wide = ir.Constant(v.kind, [float(factor)] * v.lanes)
+            wide = v.constant(factor)
             if total is None:
                 total = value if factor == 1 else build.fmul(wide, value)
             elif abs(factor) == 1:

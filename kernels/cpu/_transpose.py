@@ -8,7 +8,6 @@ instructions for 256 values, where a loop needs four each and waits for the cach
 import numpy as np
 from llvmlite import ir
 
-from ._jit import part
 from ._machine_code import INTEGER, address, call
 from ._microkernel import POINTER, SHORT, Vectors
 
@@ -72,7 +71,6 @@ def _cross(v, build, values, distance):
     return results
 
 
-@part
 def turn(kernel, lanes, item, source, target, rows, columns, source_step, target_step):
     """target[j, i] = source[i, j] for matrices of any size at addresses; `item` bytes a value."""
     for i in range(0, rows, lanes):

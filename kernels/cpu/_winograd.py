@@ -17,11 +17,11 @@ import numpy as np
 
 from . import _tiling, switches
 from ._direct import unpack
-from ._jit import compiled, part
 from ._layout import ready
 from ._machine_code import call
 from ._memory import empty
 from ._microkernel import loops
+from ._nests import nest
 from ._transforms import OUTPUTS, points, transform
 
 CHANNELS = 16  # of source and target at least, so that products outweigh transforms
@@ -121,7 +121,8 @@ def _convolve(blocks, source, w, b, target, relu=False):
     transform_weights(turn, packed, weights, direct.sums, blocks.width, sizes.width, blocks.r,
                       sizes.size)  # fmt: skip
     counts = sizes.block, count % sizes.block
-    tiles = _tiles(direct.layer, counts, direct.columns, ("zero", "add"))
+    starts = ("zero", "add")[: 1 + (direct.sums > sizes.chain)]
+    tiles = _tiles(direct.layer, counts, direct.columns, starts)
     bias, planes = empty(0, w.dtype) if b is None else ready(b), blocks.memory(w.dtype)
     multiply(tiles, blocks.loops, into, out, source.reshape(-1), weights, bias, *planes,
              target.reshape(-1), count, sizes)  # fmt: skip
@@ -138,7 +139,7 @@ def conv2d_weight(cotangents, images, dw, *layer):
         loops((1, 1, size), a_inner=c, a_row=1, b_inner=k, c_row=blocks.width)
         for size in (sizes.block, count - (count - 1) // sizes.block * sizes.block)
     ])  # fmt: skip
-    tiles = _tiles(direct.layer, (c,), k, ("zero", "add"))
+    tiles = _tiles(direct.layer, (c,), k, ("zero", "add")[: 1 + (count > sizes.block)])
     correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1),
               *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
     transform_sums(back, sums, total, c, blocks.width, r, sizes.size)
@@ -146,7 +147,7 @@ def conv2d_weight(cotangents, images, dw, *layer):
     unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
 
 
-@compiled
+@nest
 def transform_weights(turn, packed, weights, c, columns, width, r, size):
     """Weights (blocks, r, r, c, width) as (size, size, blocks, c, width)."""
     item, step = packed.itemsize, c * columns
@@ -158,7 +159,7 @@ def transform_weights(turn, packed, weights, c, columns, width, r, size):
                         0, r, 0, r, source))  # fmt: skip
 
 
-@compiled
+@nest
 def transform_sums(back, sums, total, c, width, r, size):
     """Sums (size, size, c, width) as the gradient (r, r, c, width), row by row."""
     step, item = c * width, sums.itemsize
@@ -169,14 +170,12 @@ def transform_sums(back, sums, total, c, width, r, size):
                     source))  # fmt: skip
 
 
-@part
 def place_of(tile, sizes):
     """Image, and first row and pixel of its target, of a tile."""
     across, down = sizes.across, sizes.down
     return tile // (down * across), tile // across % down * OUTPUTS, tile % across * OUTPUTS
 
 
-@part
 def read(turn, images, planes, first, last, grid, size, sizes):
     """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes."""
     item, c, step = planes.itemsize, grid.depth, sizes.block * grid.depth + GAP
@@ -191,7 +190,6 @@ def read(turn, images, planes, first, last, grid, size, sizes):
                     source))  # fmt: skip
 
 
-@part
 def product(tiles, a, a_step, b, b_step, c, c_step, rows, columns, numbers, sizes):
     """c = a @ b, or added to c: `rows` in as few tiles as possible, at addresses.
 
@@ -211,7 +209,7 @@ def product(tiles, a, a_step, b, b_step, c, c_step, rows, columns, numbers, size
         b += b_step
 
 
-@compiled
+@nest
 def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, count, sizes):
     """y: input tiles to planes, their products, and back, block after block of tiles."""
     source, target, item = sizes.source, sizes.target, x.itemsize
@@ -238,7 +236,7 @@ def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, c
                        bias.ctypes.data))  # fmt: skip
 
 
-@compiled
+@nest
 def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, count, sizes):
     """sums (size, size, c, columns): products of a block's input and cotangent tiles, added up."""
     source, target, item, width = sizes.source, sizes.target, x.itemsize, sizes.width

@@ -15,6 +15,7 @@ from ._jit import compiled, part
 from ._layout import channels_first, channels_last, served
 from ._machine_code import call, host
 from ._memory import empty
+from ._nests import nest
 from ._windows import NONE, window
 
 
@@ -22,10 +23,9 @@ def _empty_images(images, size, dtype):
     return empty((len(images), *size, images.shape[3]), dtype)
 
 
-@compiled
+@nest
 def _clear(x):
-    for k in range(x.shape[0]):
-        x[k] = 0
+    x[:] = 0
 
 
 def _zero_images(shape, dtype):
@@ -84,7 +84,7 @@ def _taps(start, kernel, dilation, size):
     return first, max(first, min(kernel, (size - start + dilation - 1) // dilation))
 
 
-@compiled
+@nest
 def _each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
                  dh, dw):  # fmt: skip
     """Call a function of `_windows` for each row of windows: whole windows at once, edges alone."""
