@@ -99,6 +99,12 @@ class Bound:
         finally:
             self._set(header, before)
 
+    def ready(self, rows, count, group=0):
+        """The address of the header of a table, made ready to be run for so many of the rows."""
+        header = self.headers[group][0]
+        self._set(header, {"begin": 0, "objects": start(rows), "rounds": count})
+        return self.addresses[group]
+
     def _set(self, header, fields):
         for name, value in fields.items():
             header[HEADER.index(name)] = value

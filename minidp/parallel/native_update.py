@@ -14,6 +14,10 @@ from minidp.parallel.update import groups_of
 from minidp.program import native_calls
 from minidp.types import Array
 
+Found = tuple[int, tuple[int, int, Any]]
+NUMBERS = "params", "lr"
+"""What of a group of parameters may change from step to step."""
+
 
 class Update:
     """The update of a run of parameters of one bucket, which share a group and a count of steps.
@@ -26,11 +30,7 @@ class Update:
     ) -> None:  # fmt: skip
         self.optimizer, self.end, self.place = optimizer, end, place
         self.start, self.stop, (self.number, self.taken) = run
-        self.group = optimizer.param_groups[self.number]
-        self.names = optimizer.slots(self.group)
-        options = {name: each for name, each in self.group.items() if name not in ("params", "lr")}
-        self.key = place, self.start, self.stop, self.number, self.names, options
-        """What it was made for; all else may change from step to step."""
+        self._made_for = self._look()
         self.constants = optimizer.constants(self.group, self.taken)
         kernel = CPU.kernel(optimizer.rule.name)
         self.numbers_of = native_calls().numbers_of(optimizer.rule.name)
@@ -39,6 +39,25 @@ class Update:
         self.kernel = kernel
         first = self.numbers_of(**self.constants)
         self.numbers = np.tile(np.array(first, end.bucket.dtype), (rows, 1))
+        self.cell = self.numbers[0]
+
+    def _look(self) -> tuple[Any, ...]:
+        """What it was made for, as it is now; all else may change from step to step."""
+        self.group = self.optimizer.param_groups[self.number]
+        self.names = self.optimizer.slots(self.group)
+        options = {name: each for name, each in self.group.items() if name not in NUMBERS}
+        return self.names, options
+
+    def follows(self, found: Found) -> bool:
+        """Take over what has changed since the last steps, in the optimiser's state as well; False
+        if that cannot be."""
+        place, (start, stop, (number, taken)) = found
+        where = self.place, self.start, self.stop, self.number
+        if where != (place, start, stop, number) or self._look() != self._made_for:
+            return False
+        self.taken = taken
+        self.state(slice(0))
+        return True
 
     def state(self, part: slice) -> list[Array]:
         """What the optimiser keeps of some elements, by the order of names."""
@@ -77,15 +96,21 @@ class Update:
 def updates_of(
     optimizer: Any, ends: Sequence[BucketEnd], used: Sequence[Sequence[bool]], rows: int
 ) -> list[Update]:
-    """The updates of all buckets, in order. Parameters that are not used, or that the optimiser
-    does not have, are left alone."""
-    owner, result = groups_of(optimizer), list[Update]()
+    """The updates of all buckets, in order."""
+    return [Update(optimizer, ends[place], place, run, rows)
+            for place, run in runs_of(optimizer, ends, used)]  # fmt: skip
+
+
+def runs_of(
+    optimizer: Any, ends: Sequence[BucketEnd], used: Sequence[Sequence[bool]]
+) -> list[Found]:
+    """The place of a bucket, and a run of it, for each update. Parameters that are not used, or
+    that the optimiser does not have, are left alone."""
+    owner, result = groups_of(optimizer), list[Found]()
     for place, (end, reached) in enumerate(zip(ends, used, strict=True)):
         kinds = [
             (owner[p], optimizer.steps_taken(p)) if there and p in owner else None
             for p, there in zip(end.bucket.parameters, reached, strict=True)
         ]
-        result += [
-            Update(optimizer, end, place, run, rows) for run in end.bucket.runs(kinds)
-        ]
+        result += [(place, run) for run in end.bucket.runs(kinds)]
     return result
