@@ -53,13 +53,25 @@ class Kind:
 
     def like(self, batch: Any) -> bool:
         """Whether a batch is plainly of this kind: False where that takes longer to find out."""
-        return self.key is not None and self._all([batch]) is not None
+        return self.key is not None and self._one(batch) is not None
+
+    def _one(self, batch: Any) -> list[Array] | None:
+        """The arrays of a tuple of Tensors that is like the first."""
+        if not self._flat or type(batch) is not type(self.first):
+            return None
+        if len(batch) != len(self.layouts) or not all(map(_plain, batch)):
+            return None
+        arrays = [leaf.array for leaf in batch]
+        same = [*map(_layout, arrays)] == self.layouts
+        return arrays if same and len(set(map(id, arrays))) == len(arrays) else None
 
     def batches(self, fed: Sequence[Fed], loss: Any) -> Batches:
         """The first of these batches of a loader that are of this kind."""
-        found = self._all([batch for batch, _ in fed])
+        given = [batch for batch, _ in fed]
+        one = self._one(given[0]) if len(given) == 1 else None
+        found = self._all(given) if one is None else ([[each] for each in one], [given[0][-1]])
         if found is None:
-            found = self._one_by_one([batch for batch, _ in fed])
+            found = self._one_by_one(given)
         columns, targets = found
         used = [each for _, each in fed[: len(targets)]]
         try:
@@ -144,7 +156,7 @@ class Chunk:
         step.draw(world.generator.seed, first, self.count)
         for update in step.updates:
             update.fill(self.count)
-        self._totals = step.take()
+        self._totals = step.take(self.count)
         totals = np.array([total for total in batches.totals if total is not None], np.float64)
         names = [list(map(id, column)) for column in batches.columns]
         for table, share in zip(step.tables, split, strict=True):

@@ -128,7 +128,8 @@ class NativeRuns:
         most = min(plan.ahead(most) for plan in plans)  # a step that is recorded again is Python's
         if not most:
             return None
-        batches = kind.batches(feed.ahead(world.rank, most, began), self.loss)
+        fed = first if most == 1 else feed.ahead(world.rank, most, began)
+        batches = kind.batches(fed, self.loss)
         if not batches.used:
             return None
         number = feed.step + feed.places[world.rank] + 1

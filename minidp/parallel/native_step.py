@@ -23,7 +23,7 @@ from minidp.parallel.native_table import MOST, Table
 from minidp.parallel.native_update import Update, runs_of, updates_of
 from minidp.parallel.total import Total
 from minidp.program import Program, native_calls
-from minidp.tensor import Tensor
+from minidp.tensor import wrap
 from minidp.types import Array
 
 
@@ -122,11 +122,11 @@ class NativeStep:
             words[:count, :3] = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, draw
             words[:count, 3] = steps
 
-    def take(self) -> list[list[Array]]:
+    def take(self, count: int) -> list[list[Array]]:
         """Totals for the next steps, where nobody has them."""
         taken = [total.taken() for total in self.totals]
         for table in self.tables:
-            table.name_totals(taken)
+            table.name_totals(taken, count)
         return taken
 
     def commit(self, steps: int, taken: Sequence[list[Array]], whole: bool) -> None:
@@ -134,7 +134,7 @@ class NativeStep:
         forgotten unless the sums are ``whole``: a sum that was not finite came later."""
         for end, reached, (_, *views) in zip(self.ends[0], self.used, taken, strict=True):
             for p, view, there in zip(end.bucket.parameters, views, reached, strict=True):
-                p.grad = Tensor(view) if there and whole else None
+                p.grad = wrap(view) if there and whole else None
                 p.changed()
         for update in self.updates:
             update.advance(steps)

@@ -168,6 +168,7 @@ class Table:
 
     def _begin_rows(self, loss: Value, found: Stripped) -> None:
         self.rows = np.tile(self.copy.bound.objects, (MOST, 1))
+        self._first_row = self.native.start(self.rows)
         self.kept: list[list[Array]] = []
         """What rows name: it must live on."""
         for value, array in found.held.items():
@@ -230,14 +231,14 @@ class Table:
                 self.rows[: len(addresses), column] = addresses
         self.told[: len(denominators), 0] = denominators
 
-    def name_totals(self, taken: Sequence[list[Array]]) -> None:
-        """Name the memory of totals, which the caller keeps."""
+    def name_totals(self, taken: Sequence[list[Array]], count: int) -> None:
+        """Name the memory of totals for so many steps; the caller keeps it."""
         for column, place, number in self.totals:
-            self.rows[:, column] = id(taken[place][number])
+            self.rows[:count, column] = id(taken[place][number])
 
     def ready(self, count: int) -> int:
         """Make ready so many steps; the address of the header of what is to be run."""
-        address: int = self.copy.bound.ready(self.rows, count)
+        address: int = self.copy.bound.ready(self._first_row, count)
         return address
 
     def done(self, entry: int, count: int) -> int:

@@ -40,6 +40,10 @@ class Update:
         first = self.numbers_of(**self.constants)
         self.numbers = np.tile(np.array(first, end.bucket.dtype), (rows, 1))
         self.cell = self.numbers[0]
+        self._filled: tuple[Any, int] = None, 0
+        """What some rows of numbers are for: while no step changes that, they are right."""
+        self._kept = False
+        """Whether the optimiser's state is the arrays that are updated here."""
 
     def _look(self) -> tuple[Any, ...]:
         """What it was made for, as it is now; all else may change from step to step."""
@@ -63,7 +67,9 @@ class Update:
         """What the optimiser keeps of some elements, by the order of names."""
         bucket = self.end.bucket
         slots = bucket.master.state(self.optimizer, self.names, bucket.parameters, bucket.master)
-        return [slots[name].flat[part] for name in self.names]
+        self._slots = [slots[name] for name in self.names]
+        self._kept = all(slot.kept for slot in self._slots)
+        return [slot.flat[part] for slot in self._slots]
 
     def run(self, xp: Any, p: Array, g: Array, *rest: Array) -> None:
         """Update p, on arrays of the same elements; the numbers come last."""
@@ -74,23 +80,28 @@ class Update:
 
     def fill(self, count: int) -> None:
         """Set the numbers of the next steps."""
-        taken = self.taken
+        taken, key = self.taken, (float(self.group["lr"]), self.taken)
+        if self._filled[0] == key and self._filled[1] >= count:
+            return
         for row in range(count):
             constants = self.optimizer.constants(self.group, taken)
             self.numbers[row] = self.numbers_of(**constants)
             before, taken = taken, self.optimizer.after(self.group, taken)
             if before == taken:  # nothing else changes them
                 self.numbers[row + 1 : count] = self.numbers[row]
+                self._filled = (key, count) if row == 0 else (None, 0)
                 return
+        self._filled = None, 0
 
     def advance(self, steps: int) -> None:
         """Count the steps in the optimiser, and let it keep its state."""
+        if self._kept and self.optimizer.after(self.group, self.taken) == self.taken:
+            return
         bucket = self.end.bucket
-        slots = bucket.master.state(self.optimizer, (), (), bucket.master)
         for i, parameter in enumerate(bucket.parameters):
             if self.start <= bucket.layout.offsets[i] < self.stop:
-                arrays = {name: slots[name].views[i] for name in self.names}
-                self.optimizer.advance(parameter, arrays, steps)
+                views = [slot.views[i] for slot in self._slots]
+                self.optimizer.advance(parameter, dict(zip(self.names, views, strict=True)), steps)
 
 
 def updates_of(
