@@ -68,7 +68,7 @@ class Sums:
             [np.zeros(end.bucket.size, end.bucket.dtype) for end in own]
             for own in (ends if len(ends) > 1 else ())
         ]
-        self.totals = [Total(end.bucket) for end in ends[0]]
+        self.totals = [Total(end.bucket, end.device) for end in ends[0]]
 
 
 class NativeStep:

@@ -1,11 +1,11 @@
-"""Memory for the sum of a bucket's gradients, which native steps give away."""
+"""Memory for the sum of a bucket's gradients, which is given away as ``Parameter.grad``."""
 
 from __future__ import annotations
 
 from sys import getrefcount
 
-import numpy as np
-
+from minidp.backend import get_backend
+from minidp.device import Device
 from minidp.parallel.bucket import Bucket
 from minidp.types import Array
 
@@ -17,25 +17,35 @@ class Total:
     """Pieces of memory for one sum: lists of the flat array and the parameters' views of it.
 
     A piece that somebody has, by ``.grad`` or otherwise, is not used again before it is let go. So
-    steps that leave gradients behind write to two pieces in turn, and nothing is copied.
+    steps that leave gradients behind write to two pieces in turn, and nothing is copied, and
+    nothing filled with zeros but once.
     """
 
-    def __init__(self, bucket: Bucket) -> None:
-        self.bucket, self._pool = bucket, list[list[Array]]()
-        self._unused = sum(map(getrefcount, self._made()))
+    def __init__(self, bucket: Bucket, device: Device) -> None:
+        self.bucket, self.device = bucket, device
+        self._pool: list[list[Array]] = []
+        self._unused = _uses(self._made())
 
     def taken(self) -> list[Array]:
         """A piece that nobody has."""
         for piece in self._pool:
-            if sum(map(getrefcount, piece)) == self._unused:
+            if _uses(piece) == self._unused:
                 return piece
         return self._made()
 
     def _made(self) -> list[Array]:
         """New memory, which takes the place of the oldest if there is enough. What lies between
         parameters stays 0."""
-        flat = np.zeros(self.bucket.size, self.bucket.dtype)
-        piece = [flat, *self.bucket.views(flat)]
+        backend, bucket = get_backend(self.device.type), self.bucket
+        flat = backend.zeros(bucket.size, bucket.dtype, self.device.index)
+        piece = [flat, *bucket.views(flat)]
         del flat
         self._pool = [*self._pool[1 - KEPT :], piece]
         return piece
+
+
+def _uses(piece: list[Array]) -> int:
+    """How often something refers to a piece's arrays, and to the array that owns their memory,
+    which views of views refer to."""
+    owner = piece[0].base
+    return sum(map(getrefcount, piece)) + (0 if owner is None else getrefcount(owner))
