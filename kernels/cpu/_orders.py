@@ -15,10 +15,10 @@ from ._address import start
 from ._native import I32, I64, WORDS, driver, once
 from ._waiting import LINE, Waiter, waiting_words
 
-PATIENCE = 1e-3
-"""Seconds that a thread waits natively."""
-SPINS = 4000
-"""Looks before it yields: what Python does between two steps takes some tens of microseconds."""
+PATIENCE = 5e-3
+"""Seconds that a thread waits natively: what Python does between two calls takes less."""
+SPINS = 100
+"""Looks before it yields its core, between one look and the next."""
 DONE, ENTRY, HEADER, STOP = range(4)
 """Of a thread's line: how many orders it has carried out, and how the last table ended; the header
 of its next table, 0 to leave; the address of what to set to 1 where the table stops."""

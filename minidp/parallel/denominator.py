@@ -41,7 +41,7 @@ def total_weights(loss: Any, targets: Sequence[Any]) -> list[float | None]:
     """``total_weight`` of many batches' targets."""
     if not is_known(loss):
         return [None] * len(targets)
-    arrays = [each.array if isinstance(each, Tensor) else np.asarray(each) for each in targets]
+    arrays = [each.array if type(each) is Tensor else np.asarray(each) for each in targets]
     kinds = {(array.shape, array.dtype) for array in arrays}
     if len(kinds) > 1 or not isinstance(loss, ClassLoss) or loss.weight is not None:
         return [total_weight(loss, each) for each in targets]

@@ -24,10 +24,12 @@ class Total:
     def __init__(self, bucket: Bucket, device: Device) -> None:
         self.bucket, self.device = bucket, device
         self._pool: list[list[Array]] = []
-        self._unused = _uses(self._made())
+        self._unused = 0
 
     def taken(self) -> list[Array]:
         """A piece that nobody has."""
+        if not self._pool:
+            self._unused = _uses(self._made())
         for piece in self._pool:
             if _uses(piece) == self._unused:
                 return piece
