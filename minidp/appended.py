@@ -24,14 +24,15 @@ def append(
 ) -> list[Any]:  # fmt: skip
     """Append ``function(xp, *values, *arrays, *cells)``, which is given the arrays of values of the
     step, arrays that are the same in each run, and ones like ``cells`` that are named for each run;
-    it may change all. What it returns is let go. Gives the memory that each cell is.
+    it may change all. What it returns is let go. Gives the memory that each cell is: the same for
+    the same one.
 
     A GraphError where it does what cannot be noted.
     """
     known: dict[int, Any] = {}
     given = [_value(placing, value, known) for value in values]
     given += [_array(placing, array, known) for array in arrays]
-    changing = [_array(placing, cell, known, fixed=False) for cell in cells]
+    changing = [_cell(placing, cell, known) for cell in cells]
     named = [known[id(placing.native.origin_of(cell))] for cell in changing]
     placing.outside |= dict.fromkeys(named)
     given += changing
@@ -71,6 +72,17 @@ def _array(
     known[id(origin)] = native.Memory(array, fixed)
     copy = type(origin)(array.shape, array.dtype, origin, offset, array.strides)
     np.copyto(native.plain(copy), array)
+    return copy
+
+
+def _cell(placing: Placing, cell: Array, known: dict[int, Any]) -> Array:
+    """A copy of a cell, which is kept for who is given the cell again."""
+    if id(cell) not in placing.cells:
+        memory: dict[int, Any] = {}
+        copy = _array(placing, cell, memory, fixed=False)
+        placing.cells[id(cell)] = cell, copy, memory
+    _, copy, memory = placing.cells[id(cell)]
+    known |= memory
     return copy
 
 

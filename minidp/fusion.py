@@ -244,10 +244,13 @@ class Grouping:
         """The lines of a unit, and what they need, when ``made`` is what others need of it."""
         if unit.kind is None:
             return unit.lines, unit.values()
+        known = any(v in self.known for v in unit.values())  # whose arrays may come too late
+        alone: Any = unit.lines[0] if len(unit.lines) == 1 and not known else None
+        if alone is not None and get_backend(alone.device).kernel(alone.op.name) is not None:
+            return [alone], alone.values()  # its own loop is faster than a formula's
         line = self._fused(unit, made)
         assert isinstance(line.op, Fused)
         leaves = [step for step in line.op.formula.steps if step[0] != "input"]
-        known = any(v in self.known for v in unit.values())  # whose arrays may come too late
         if (len(leaves) > 1 or known) and line.inputs:
             return [line], line.inputs
         lines, wanted = [], dict.fromkeys(made)

@@ -40,6 +40,8 @@ class Placing:
         self.recording, self.native, self.drawn = recording, native, drawn
         self.python = {each.line for each in recording.lines if each.notes is None}
         self.outside = dict[Any, None]()
+        self.cells: dict[int, Any] = {}
+        """What was appended so far knows of arrays that are named for each run."""
         self.possible = True
         """Whether the step can be bound; not where a line gives fresh memory beside such views."""
         self._set_apart()
@@ -61,6 +63,7 @@ class Placing:
 
     def settled(self) -> Placing:
         """Number all memory, and find how long each piece is needed."""
+        self.cells.clear()
         self.outputs = self._given_away()
         self.outside |= dict.fromkeys(output.memory for output in self.outputs)
         self.numbers = {memory: number for number, memory in enumerate(self.outside)}

@@ -207,6 +207,35 @@ def test_numbers_that_are_not_finite_are_met_in_python(policy, replicas):
     assert found == list(run(False)[:-1]) and native > 20
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_gradients_that_somebody_keeps_are_not_written_again(replicas, lazy):
+    train, kept = scheduler(devices=replicas, capture=True), []
+
+    def data():
+        for batch in passes_of()[0]:
+            yield batch
+            for p in train.model.parameters() if train.progress.steps % 3 else ():
+                kept.append((p.grad.numpy(), p.grad.numpy().copy()))
+
+    for _ in range(2):
+        train.run(data() if lazy else [*passes_of()[0]])
+        kept += [(p.grad.numpy(), p.grad.numpy().copy()) for p in train.model.parameters()]
+    assert train.progress.native > 30 and len(kept) > 4
+    assert all((now == then).all() and then.any() for now, then in kept)
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_a_step_that_fails_leaves_the_gradients_of_the_one_before(capture):
+    train = scheduler(devices=1, capture=capture)
+    train.run(passes_of()[0])
+    before = [p.grad.numpy().copy() for p in train.model.parameters()]
+    with pytest.raises(ValueError, match="class 99"):
+        train.run(wrong_label(passes_of()[0], 0))
+    found = [p.grad.numpy() for p in train.model.parameters()]
+    assert all(map(np.array_equal, before, found))
+
+
 def test_the_loader_is_where_the_last_step_was():
     def run(capture):
         x, y = map(np.concatenate, zip(*passes_of()[0], strict=True))

@@ -202,7 +202,12 @@ class Driver(Code):
             builder.ret(entry)
 
 
+def driver():
+    """The address of `drive`."""
+    return _driver()[0]
+
+
 @once
 def drive():
     """`drive(address of a header)`, which releases the GIL while it runs."""
-    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(_driver()[0])
+    return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(driver())

@@ -12,6 +12,8 @@ from ._address import start
 from ._native import HEADER, drive
 from ._notes import FRAME, Private
 
+OBJECTS, ROUNDS = HEADER.index("objects"), HEADER.index("rounds")
+
 
 class Plan:
     """The frames of notes, and where in them addresses go.
@@ -98,6 +100,13 @@ class Bound:
             return drive()(start(header))
         finally:
             self._set(header, before)
+
+    def ready(self, rows, count, group=0):
+        """The address of the header of a table, made ready to be run for so many of the rows that
+        begin at an address."""
+        header = self.headers[group][0]
+        header[OBJECTS], header[ROUNDS] = rows, count
+        return self.addresses[group]
 
     def _set(self, header, fields):
         for name, value in fields.items():

@@ -17,14 +17,15 @@ from ._meeting import Meeting
 from ._names import names
 from ._native import drive
 from ._notes import Memory, Notes, noting
+from ._orders import Orders
 from ._table import Bound, Plan, aligned, array_at
 from ._traced import Traced, made, origin, plain
 from ._verify import verified
 from .optim import NUMBERS
 
-__all__ = ["Array", "Bound", "Meeting", "Memory", "Plan", "aligned", "all_finite", "array_at",
-           "as_traced", "drive", "extent", "low", "native", "note", "numbers_of", "origin",
-           "origin_of", "placed", "plain", "start", "usable", "verified"]  # fmt: skip
+__all__ = ["Array", "Bound", "Meeting", "Memory", "Orders", "Plan", "aligned", "all_finite",
+           "array_at", "as_traced", "drive", "extent", "low", "native", "note", "numbers_of",
+           "origin", "origin_of", "placed", "plain", "start", "usable", "verified"]  # fmt: skip
 Array = np.ndarray
 
 

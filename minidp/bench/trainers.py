@@ -36,8 +36,8 @@ class Trainer:
         self._steps = (self._data[index % len(self._data)] for index in count())
 
     def run(self, steps: int) -> None:
-        """Some steps, in one run of the scheduler."""
-        self.train.run_batches(islice(self._steps, steps))
+        """Some steps, in one run of the scheduler over a list of batches."""
+        self.train.run_batches(list(islice(self._steps, steps)))
 
     def losses(self, steps: int) -> list[float]:
         """The loss of each of some steps."""

@@ -51,11 +51,27 @@ class Kind:
         self.key = key if self.rows and own and plain else None
         self._flat = _is_flat(first)
 
+    def like(self, batch: Any) -> bool:
+        """Whether a batch is plainly of this kind: False where that takes longer to find out."""
+        return self.key is not None and self._one(batch) is not None
+
+    def _one(self, batch: Any) -> list[Array] | None:
+        """The arrays of a tuple of Tensors that is like the first."""
+        if not self._flat or type(batch) is not type(self.first):
+            return None
+        if len(batch) != len(self.layouts) or not all(map(_plain, batch)):
+            return None
+        arrays = [leaf.array for leaf in batch]
+        same = [*map(_layout, arrays)] == self.layouts
+        return arrays if same and len(set(map(id, arrays))) == len(arrays) else None
+
     def batches(self, fed: Sequence[Fed], loss: Any) -> Batches:
         """The first of these batches of a loader that are of this kind."""
-        found = self._all([batch for batch, _ in fed]) if self._flat else None
+        given = [batch for batch, _ in fed]
+        one = self._one(given[0]) if len(given) == 1 else None
+        found = self._all(given) if one is None else ([[each] for each in one], [given[0][-1]])
         if found is None:
-            found = self._one_by_one([batch for batch, _ in fed])
+            found = self._one_by_one(given)
         columns, targets = found
         used = [each for _, each in fed[: len(targets)]]
         try:
@@ -66,7 +82,7 @@ class Kind:
     def _all(self, batches: Sequence[Any]) -> tuple[list[list[Array]], Sequence[Tensor]] | None:
         """All at once, which takes a tenth of the time, if all are tuples of Tensors alike."""
         columns, leaves = list[list[Array]](), tuple[Tensor, ...]()
-        if set(map(type, batches)) != {type(self.first)}:
+        if not self._flat or set(map(type, batches)) != {type(self.first)}:
             return None
         if set(map(len, batches)) != {len(self.first)}:
             return None
@@ -136,34 +152,33 @@ class Chunk:
     ) -> None:  # fmt: skip
         self.step, self.plans, self.batches, self.split = step, plans, batches, split
         self.first, self.count = first, len(batches.used)
-        self.ended = [(0, -1)] * len(split)
-        self.began = perf_counter()
+        self.done, self.began = 0, perf_counter()
         step.draw(world.generator.seed, first, self.count)
         for update in step.updates:
             update.fill(self.count)
+        self._totals = step.take(self.count)
         totals = np.array([total for total in batches.totals if total is not None], np.float64)
-        names = [np.array(list(map(id, column)), np.int64) for column in batches.columns]
+        names = [list(map(id, column)) for column in batches.columns]
         for table, share in zip(step.tables, split, strict=True):
             table.give(names, totals * share.fraction)
 
-    def run(self, rank: int) -> None:
-        """Run the steps of one replica. Who stops stops all, in the same step."""
-        try:
-            self.ended[rank] = self.step.tables[rank].run(self.count)
-        finally:
-            if self.ended[rank] != (self.count, -1):
-                self.step.meeting.stop()
+    def give(self, orders: Any) -> None:
+        """Make an order of it for all replicas. Who stops stops all, in the same step."""
+        headers = [table.ready(self.count) for table in self.step.tables]
+        orders.give(headers, self.step.meeting.stops())
 
-    @property
-    def done(self) -> int:
+    def end(self, entries: Sequence[int]) -> None:
+        """Each replica's table has ended, stopped at an entry or, if that is -1, by itself."""
+        self.entries, tables = entries, self.step.tables
+        done = [t.done(entry, self.count) for t, entry in zip(tables, entries, strict=True)]
+        self.done = min(done)
         """How many steps have happened."""
-        return min(done for done, _ in self.ended)
 
     @property
     def waited_too_long(self) -> bool:
         """Whether nothing has stopped the steps but a meeting that some did not come to."""
-        tables = zip(self.step.tables, self.ended, strict=True)
-        return self.done < self.count and all(at in table.meetings for table, (_, at) in tables)
+        tables = zip(self.step.tables, self.entries, strict=True)
+        return self.done < self.count and all(at in table.meetings for table, at in tables)
 
     def losses(self) -> list[float]:
         """The mean losses of the steps that have happened."""
@@ -175,8 +190,9 @@ class Chunk:
     def commit(self) -> None:
         """What the steps leave behind: gradients, the optimiser's state, counters."""
         self.step.seconds = (perf_counter() - self.began) / self.done
-        tables = zip(self.step.tables, self.ended, strict=True)
-        self.step.commit(self.done, not any(table.spoiled(at) for table, (_, at) in tables))
+        tables = zip(self.step.tables, self.entries, strict=True)
+        spoiled = any(table.spoiled(at) for table, at in tables)
+        self.step.commit(self.done, self._totals, not spoiled)
         self.batches.used[self.done - 1]()
         for plan in self.plans:
             plan.calls += self.done

@@ -93,8 +93,6 @@ class Commit:
         """Wait until all have done their part; then one calls ``afterwards``, if there is such."""
         world = self.world
         world.comm.barrier("end of step")
-        for found in self.sums:
-            found.end.release(found.reduced)
         if afterwards is not None:
             if world.rank == world.now.lead:
                 self._call(afterwards)

@@ -18,7 +18,7 @@ from minidp.ops.collective import completed
 from minidp.parallel.evaluation import host
 from minidp.parallel.split import Share
 from minidp.tensor import Tensor
-from minidp.types import Array
+from minidp.types import Array, category
 
 
 def is_known(loss: Any) -> bool:
@@ -41,12 +41,14 @@ def total_weights(loss: Any, targets: Sequence[Any]) -> list[float | None]:
     """``total_weight`` of many batches' targets."""
     if not is_known(loss):
         return [None] * len(targets)
-    arrays = [each.array if isinstance(each, Tensor) else np.asarray(each) for each in targets]
+    arrays = [each.array if type(each) is Tensor else np.asarray(each) for each in targets]
     kinds = {(array.shape, array.dtype) for array in arrays}
     if len(kinds) > 1 or not isinstance(loss, ClassLoss) or loss.weight is not None:
         return [total_weight(loss, each) for each in targets]
-    if total_weight(loss, targets[0]) is None:
+    if category(arrays[0].dtype) == 2:
         return [None] * len(targets)
+    if len(arrays) == 1:
+        return [float(np.count_nonzero(arrays[0] != loss.ignore_index))]
     labels = np.concatenate(arrays).reshape(len(arrays), -1)  # all at once: a tenth of the time
     return [*map(float, np.count_nonzero(labels != loss.ignore_index, axis=1))]
 

@@ -16,6 +16,7 @@ from minidp.mode import aside, switched, told_as
 from minidp.ops.collective import broadcast, unpack
 from minidp.parallel.bucket import Bucket
 from minidp.parallel.memory import Memory, moved
+from minidp.parallel.total import Total
 from minidp.tensor import Tensor
 from minidp.types import Array
 
@@ -43,7 +44,7 @@ class BucketEnd:
         if not here:
             self.values = get_backend(device.type).put(memory.data, device.index)
         self._views = bucket.views(self.values)
-        self._spare: Array | None = None
+        self._room = Total(bucket, device)
         self.begin()
 
     def __str__(self) -> str:
@@ -96,7 +97,8 @@ class BucketEnd:
     @told_as("pack")
     def _pack(self, places: Sequence[int], *cotangents: Any) -> Array:
         first, self._packed = self.gradient is None, True
-        self.gradient = self._room()
+        if self.gradient is None:
+            self.gradient = self._room.taken()[0]
         given = dict(zip(places, cotangents, strict=True))
         found = [given.get(i) for i in range(len(self.bucket.parameters))]
         arrays = [g.array if isinstance(g, Tensor) else g for g in found]
@@ -120,12 +122,6 @@ class BucketEnd:
             if g is not None:
                 view[...] = view + g
 
-    def _room(self) -> Array:
-        if self._spare is None:
-            backend, bucket = get_backend(self.device.type), self.bucket
-            self._spare = backend.zeros(bucket.size, bucket.dtype, self.device.index)
-        return self._spare
-
     def reduce(self, g: Array) -> None:
         """The bucket's cotangent is whole: start its reduction, in index order."""
         aside(self._start)
@@ -134,11 +130,6 @@ class BucketEnd:
     def _start(self) -> None:
         if self._last:
             self._ready()
-
-    def release(self, reduced: Array) -> None:
-        """Leave the memory to ``Parameter.grad`` if the sum was made there."""
-        if reduced is self._spare:
-            self._spare = None
 
 
 def make_ends(

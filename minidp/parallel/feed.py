@@ -45,6 +45,8 @@ class Feed:
         self.at_once = isinstance(batches, (list, tuple)) or hasattr(batches, "commit")
         """Whether batches can be asked for ahead. What else can be iterated over, such as a
         generator, may look at what the step before has done, or use its memory again."""
+        self._slow = not isinstance(batches, (list, tuple))
+        """Whether a batch may take long."""
         self.loaded = 0.0
         """Seconds that replicas have waited for the loader."""
         self.places = [0] * size
@@ -86,7 +88,7 @@ class Feed:
         for item in self.batches:
             self._items[self._fetched] = item, 0
             self._fetched += 1
-            if self._fetched >= last or perf_counter_ns() > due:
+            if self._fetched >= last or (self._slow and perf_counter_ns() > due):
                 return
         self._ended = True
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
+from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -56,6 +57,11 @@ class Slot:
                 view[...] = 0 if array is None else moved(array, view)
                 self.changes += 1
             self.seen[i] = array
+
+    @property
+    def kept(self) -> bool:
+        """Whether at the last look what was kept elsewhere was these arrays themselves."""
+        return all(map(is_, self.seen, self.views))
 
     def follow(self, other: Slot) -> None:
         """Copy ``other`` unless it is as it was at the last look."""

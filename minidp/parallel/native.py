@@ -1,8 +1,9 @@
 """Native runs: many steps of all replicas in one native call each, with no Python between them.
 
-After a step in Python the replicas meet; the last to come looks whether the next batches can be run
-natively, and prepares them for all. Behind the native call the last one commits what was done. A
-step that stops, such as one with a label out of range, is run again in Python, which says why.
+After a step in Python the replicas meet; the first one looks whether the next batches can be run
+natively, and prepares them for all. Behind the native call it commits what was done. The others
+stay in native code meanwhile: between two calls only one thread needs the interpreter. A step that
+stops, such as one with a label out of range, is run again in Python, which says why.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ from fractions import Fraction
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from minidp.device import cores
 from minidp.errors import ReplicaError
 from minidp.mode import mode
-from minidp.parallel.chunk import Chunk, kind_at
+from minidp.parallel.chunk import Chunk, Kind, kind_at
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import Finite, Inspection, Used
 from minidp.parallel.native_table import MOST
 from minidp.parallel.progress import Progress
-from minidp.parallel.split import shares
+from minidp.parallel.split import Share, shares
 from minidp.program import native_calls
 from minidp.random import default_generator
 
@@ -43,8 +45,9 @@ class NativeRuns:
         self.finite = any(isinstance(each, Finite) for each in inspections)
         self.simple = all(isinstance(each, (Finite, Used)) for each in inspections)
         self._here: set[int] = set()
-        self._turn, self._watched = 0, False
         self._chunk: Chunk | None = None
+        self._kind: Kind | None = None
+        self._split: list[Share] = []
 
     def possible(self, world: World) -> bool:
         """Whether steps of this pass can run natively at all: on CPU devices of their own, with
@@ -56,50 +59,67 @@ class NativeRuns:
                 and native_calls() is not None)  # fmt: skip
 
     def run(self, world: World, feed: Feed) -> None:
-        """Run natively what can be of the next batches."""
-        chunk = self._next(world, feed)
-        while chunk is not None:
-            chunk.run(world.rank)
-            chunk = self._next(world, feed)
-
-    def _next(self, world: World, feed: Feed) -> Chunk | None:
-        """What all run now. The last replica to come ends what was before, and prepares it."""
-        exchange = world.exchange
+        """Run natively what can be of the next batches. The first replica leads; the others serve
+        until it bids them leave."""
+        exchange, rank = world.exchange, world.rank
+        orders = exchange.once("orders of native runs", lambda: self._orders(world))
         with exchange.condition:
-            turn = self._turn
-            self._here.add(world.rank)
-            last = len(self._here) == world.size
-        if not last:
-            exchange.wait(world.rank, lambda: self._turn != turn, "the next batches",
-                          lambda: sorted({*range(world.size)} - self._here))  # fmt: skip
-            return self._chunk
-        chunk = self._between(world, feed)
-        with exchange.condition:
-            exchange.check()  # who waits for a chunk gets it, or none does
-            self._here.clear()
-            self._turn, self._chunk = turn + 1, chunk
+            self._here.add(rank)
             exchange.condition.notify_all()
-        return chunk
+        if rank == 0:
+            exchange.wait(0, lambda: len(self._here) == world.size, "the next batches",
+                          lambda: sorted({*range(world.size)} - self._here))  # fmt: skip
+            self._here.clear()
+            self._lead(world, feed, orders)
+        while rank and not orders.serve(rank):
+            exchange.wait(rank, lambda: orders.pending(rank), "the next batches", lambda: [0])
 
-    def _between(self, world: World, feed: Feed) -> Chunk | None:
-        before = self._chunk
-        if before is not None:
-            self._commit(before, world, feed)
-        world.exchange.check()
-        if before is not None and before.done < before.count:
-            return None
-        return self._prepared(world, feed)
+    def _orders(self, world: World) -> Any:
+        world.exchange.at_failure.append(self._stop)
+        few = {} if world.size <= cores() else {"spins": 50}
+        return native_calls().Orders(world.size, **few)
+
+    def _lead(self, world: World, feed: Feed, orders: Any) -> None:
+        """Run what can be run, then let the others go."""
+        chunk = self._prepared(world, feed)
+        while chunk is not None:
+            self._chunk = chunk
+            chunk.give(orders)
+            self._wake(world)
+            if not orders.lead():
+                self._wait_for_others(world, orders)
+            chunk.end(orders.entries())
+            self._commit(chunk, world, feed)
+            world.exchange.check()
+            whole = chunk.done == chunk.count
+            chunk = self._prepared(world, feed) if whole else None
+        self._chunk = None
+        orders.give([0] * world.size)
+        self._wake(world)
+        orders.lead()
+
+    def _wake(self, world: World) -> None:
+        """Tell those who have waited for long that there is an order."""
+        if world.exchange.waiting:
+            with world.exchange.condition:
+                world.exchange.condition.notify_all()
+
+    def _wait_for_others(self, world: World, orders: Any) -> None:
+        world.exchange.wait(0, lambda: not orders.awaited(), "the end of native steps",
+                            orders.awaited)  # fmt: skip
 
     def _prepared(self, world: World, feed: Feed) -> Chunk | None:
         """The next steps, if they can be run natively."""
         began = perf_counter_ns()
         first = feed.ahead(world.rank, 1, began)
-        kind = kind_at(first[0][0]) if first else None
+        kind = self._kind_of(first[0][0]) if first else None
         plans = self.replays.plans(kind.key) if kind is not None else []
         programs = [plan.program for plan in plans if plan.program is not None]
         if kind is None or kind.key is None or len(programs) < world.size:
             return None
-        split = shares(kind.rows, self.weights)
+        if not self._split or self._split[0].total != kind.rows:
+            self._split = shares(kind.rows, self.weights)
+        split = self._split
         step = self.replays.native(kind, split, programs, self.optimizer, self.finite,
                                    world.exchange.deadline)  # fmt: skip
         if step is None or not all(share.rows for share in split):
@@ -108,14 +128,17 @@ class NativeRuns:
         most = min(plan.ahead(most) for plan in plans)  # a step that is recorded again is Python's
         if not most:
             return None
-        batches = kind.batches(feed.ahead(world.rank, most, began), self.loss)
+        fed = first if most == 1 else feed.ahead(world.rank, most, began)
+        batches = kind.batches(fed, self.loss)
         if not batches.used:
             return None
-        if not self._watched:
-            world.exchange.at_failure.append(self._stop)
-            self._watched = True
         number = feed.step + feed.places[world.rank] + 1
         return Chunk(step, plans, batches, split, world, number)
+
+    def _kind_of(self, batch: Any) -> Kind | None:
+        if self._kind is None or not self._kind.like(batch):
+            self._kind = kind_at(batch)
+        return self._kind
 
     def _stop(self) -> None:
         """Some replica has failed: end what runs."""

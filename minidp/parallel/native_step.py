@@ -20,9 +20,10 @@ from minidp.noted import Recording
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.inspections import require_finite_loss
 from minidp.parallel.native_table import MOST, Table
-from minidp.parallel.native_update import updates_of
+from minidp.parallel.native_update import Update, runs_of, updates_of
+from minidp.parallel.total import Total
 from minidp.program import Program, native_calls
-from minidp.tensor import Tensor
+from minidp.tensor import wrap
 from minidp.types import Array
 
 
@@ -60,14 +61,14 @@ def stripped(recording: Recording) -> Stripped:
 
 class Sums:
     """The memory in which gradients are added, for steps of all kinds: each replica's buckets, and
-    the totals of the last step that all have given gradients for."""
+    the totals. One replica's gradients are the totals."""
 
     def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
         self.gradients = [
-            [np.zeros(end.bucket.size, end.bucket.dtype) for end in own] for own in ends
+            [np.zeros(end.bucket.size, end.bucket.dtype) for end in own]
+            for own in (ends if len(ends) > 1 else ())
         ]
-        first = self.gradients[0]
-        self.totals = first if len(ends) == 1 else [np.zeros_like(each) for each in first]
+        self.totals = [Total(end.bucket, end.device) for end in ends[0]]
 
 
 class NativeStep:
@@ -93,6 +94,8 @@ class NativeStep:
         spins = {} if size <= cores() else {"spins": 50}
         self.meeting = self.native.Meeting(size, deadline, **spins)
         self.gradients, self.totals = sums.gradients, sums.totals
+        self.cells = [np.zeros(end.bucket.size, end.bucket.dtype) for end in ends[0]]
+        """Stand for the totals, of which each call names others."""
         packs = [pack for each in found for pack in each.packs]
         reached = {(pack.call.__self__.bucket.index, i)  # type: ignore[union-attr]
                    for pack in packs for i in pack.inputs[0]}  # fmt: skip
@@ -101,35 +104,37 @@ class NativeStep:
         self.updates = updates_of(optimizer, ends[0], self.used, MOST)
         self.keys = [np.zeros((MOST, 4), np.uint64) for _ in found[0].recording.cells]
         self.tables = [Table(self, rank, each) for rank, each in enumerate(found)]
+        del self.cells
 
     def fits(self, finite: bool) -> bool:
         """Whether inspections and the update are the same, but for numbers: then it
         knows what the optimiser's state has seen."""
-        if finite is not self.finite:
-            return False
-        now = updates_of(self.optimizer, self.ends[0], self.used, 0)
-        if [update.key for update in self.updates] != [update.key for update in now]:
-            return False
-        for update, found in zip(self.updates, now, strict=True):
-            update.taken = found.taken
-            update.state(slice(0))  # takes over what the caller has changed
-        return True
+        found = runs_of(self.optimizer, self.ends[0], self.used)
+        same = finite is self.finite and len(found) == len(self.updates)
+        return same and all(map(Update.follows, self.updates, found))
 
     def draw(self, seed: int, first: int, count: int) -> None:
         """Set the random keys of steps from the number ``first`` on; see ``noted.words_of``."""
+        if not self.keys:
+            return
         steps = np.arange(first, first + count) & 0xFFFFFFFF
         for draw, words in enumerate(self.keys):
             words[:count, :3] = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, draw
             words[:count, 3] = steps
 
+    def take(self, count: int) -> list[list[Array]]:
+        """Totals for the next steps, where nobody has them."""
+        taken = [total.taken() for total in self.totals]
+        for table in self.tables:
+            table.name_totals(taken, count)
+        return taken
 
-    def commit(self, steps: int, whole: bool) -> None:
+    def commit(self, steps: int, taken: Sequence[list[Array]], whole: bool) -> None:
         """What so many steps leave behind: gradients, and the optimiser's state. Gradients are
         forgotten unless the sums are ``whole``: a sum that was not finite came later."""
-        for end, reached, total in zip(self.ends[0], self.used, self.totals, strict=True):
-            views = end.bucket.views(total.copy())
+        for end, reached, (_, *views) in zip(self.ends[0], self.used, taken, strict=True):
             for p, view, there in zip(end.bucket.parameters, views, reached, strict=True):
-                p.grad = Tensor(view) if there and whole else None
+                p.grad = wrap(view) if there and whole else None
                 p.changed()
         for update in self.updates:
             update.advance(steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,6 @@ BLOCK, BLOCKS = 2**14, 32
 """Elements that are added and updated before others; a large bucket is cut into so many parts."""
 
 
-def _add(xp: Any, *arrays: Array) -> None:
-    *parts, total = arrays
-    tree_sum(parts, total)
-
-
 def _clear(xp: Any, gradient: Array) -> None:
     gradient[...] = 0
 
@@ -48,18 +43,18 @@ class Table:
         """The entries at which replicas meet; at the last one all have updated their slices."""
         if step.finite:
             append(self.placing, self._require_finite, graph.results)
-        self.computed: list[tuple[Any, Array]] = []
-        """Memory of cotangents that are computed in a bucket, and where."""
+        self.computed: list[tuple[Any, int, int]] = []
+        """Memory of cotangents that are computed in a bucket: which, and of which parameter."""
+        self.cells: dict[Any, Array] = {}
+        """Memory that is named for each step, and the array that was given for it."""
         for pack in found.packs:
             self._append_pack(pack)
         packed = [pack.call.__self__ for pack in found.packs]  # type: ignore[union-attr]
-        for end, gradient in zip(self.ends, step.gradients[rank], strict=True):
+        for place, end in enumerate(self.ends):
             if end not in packed:
-                append(self.placing, _clear, [], [gradient])
+                self._append(_clear, gradient=place)
         self._append_meeting()
-        self.agreed = len(self.placing.notes)
-        """The entry from which on the sums of a step change."""
-        cells = self._append_updates()
+        self._append_updates()
         self._append_meeting()
         arguments = graph.arguments[: len(step.starts[rank])]
         shifts = {self.placing.memory(value): start for value, start in
@@ -69,37 +64,49 @@ class Table:
             raise GraphError("it is not one native call")
         self.copy = Copy(self.binding)
         self.copy.renew()
-        self._begin_rows(graph.results[0], found, cells)
+        self._begin_rows(graph.results[0], found)
         self.arguments = [self._column(value) for value in arguments]
+        self.agreed = self._first_change()
+        """The entry from which on the totals of a step change."""
+
+    def _append(
+        self, function: Callable[..., Any], values: Sequence[Value] = (),
+        arrays: Sequence[Array] = (), cells: Sequence[Array] = (), gradient: int | None = None,
+    ) -> None:  # fmt: skip
+        """Append a function, which is given this replica's ``gradient`` of a bucket last."""
+        arrays, cells = [*arrays], [*cells]
+        if gradient is not None and self.step.gradients:
+            arrays.append(self.step.gradients[self.rank][gradient])
+        elif gradient is not None:
+            cells.append(self.step.cells[gradient])
+        named = append(self.placing, function, values, arrays, cells)
+        self.cells |= dict(zip(named, cells, strict=True))
 
     def _append_pack(self, line: Line) -> None:
         end: BucketEnd = line.call.__self__  # type: ignore[union-attr]
-        (places, *cotangents), gradient = line.inputs, self.step.gradients[self.rank]
-        flat = gradient[self.ends.index(end)]
-        given = dict(zip(places, cotangents, strict=True))
-        for i, view in enumerate(end.bucket.views(flat)):
-            if i in given and self._computed_in(given[i], view):
-                given[i] = None
-        copied = [i for i, value in given.items() if value is not None]
+        (numbers, *cotangents), place = line.inputs, self.ends.index(end)
+        given = dict(zip(numbers, cotangents, strict=True))
+        done = [i for i, value in given.items() if self._computed_in(value, place, i)]
+        copied = [i for i in given if i not in done]
 
         def pack(xp: Any, *arrays: Array) -> None:
             for i, view in enumerate(end.bucket.views(arrays[-1])):
-                if i in copied or i not in given:
+                if i not in done:
                     view[...] = arrays[copied.index(i)] if i in given else 0
 
-        append(self.placing, pack, [given[i] for i in copied], [flat])
+        self._append(pack, [given[i] for i in copied], gradient=place)
 
-    def _computed_in(self, value: Value, view: Array) -> bool:
-        """Let a cotangent be computed where it is to lie. Not with one replica alone, where the
-        last step's sum lies there, which a step that stops must not change."""
+    def _computed_in(self, value: Value, place: int, number: int) -> bool:
+        """Let a cotangent be computed where it is to lie."""
         layout = self.placing.recording.layouts[value]
-        memory = layout.memory
-        if len(self.step.ends) == 1 or self.placing.lasts(memory) or memory.behind:
+        memory, views = layout.memory, self.ends[place].bucket.views(self.step.cells[place])
+        if self.placing.lasts(memory) or memory.behind:
             return False
+        view = views[number]
         if (memory.size, layout.strides, layout.dtype) != (view.nbytes, view.strides, view.dtype):
             return False
         self.placing.outside[memory] = None
-        self.computed.append((memory, view))
+        self.computed.append((memory, place, number))
         return True
 
     def _require_finite(self, xp: Any, *arrays: Array) -> None:
@@ -110,20 +117,22 @@ class Table:
         self.meetings.append(len(self.placing.notes))
         append_note(self.placing, self.step.meeting.note(self.rank))
 
-    def _append_updates(self) -> list[tuple[Update, Any]]:
-        """Add this replica's slices of all gradients and update them; the memory of numbers. Block
-        by block, which stay in cache, unless all sums are to be inspected first."""
-        finite, cells = self.step.finite, []
+    def _append_updates(self) -> None:
+        """Add this replica's slices of all gradients and update them. Block by block, which stay in
+        cache, unless all sums are to be inspected first."""
+        finite = self.step.finite
+        for place, part in self._blocks(1) if finite else ():
+            self._append_sum(place, part)
+            self._append(lambda xp, total, part=part: self._require_finite(xp, total[part]),
+                         cells=[self.step.cells[place]])  # fmt: skip
         if finite:
-            own = [self._append_sum(place, part) for place, part in self._blocks(1)]
-            append(self.placing, self._require_finite, [], own)
             self._append_meeting()
         for place, part in self._blocks(1 if finite else BLOCKS):
             if not finite:
                 self._append_sum(place, part)
-            cells += [(update, memory) for update in self.step.updates if update.place == place
-                      for memory in self._append_update(update, part)]  # fmt: skip
-        return cells
+            for update in self.step.updates:
+                if update.place == place:
+                    self._append_update(update, part)
 
     def _blocks(self, most: int) -> Iterator[tuple[int, slice]]:
         """This replica's slice of each bucket, in blocks: at most so many of a bucket."""
@@ -134,49 +143,75 @@ class Table:
             inside = bounds(last - first, count) if count else []
             yield from ((place, slice(first + i, first + j)) for i, j in pairwise(inside))
 
-    def _append_sum(self, place: int, part: slice) -> Array:
-        slices = [gradients[place][part] for gradients in self.step.gradients]
-        total = self.step.totals[place][part]
-        append(self.placing, _add, [], [*slices, total])
-        return total
+    def _append_sum(self, place: int, part: slice) -> None:
+        def add(xp: Any, *arrays: Array) -> None:
+            *slices, total = arrays
+            tree_sum(slices, total[part])
 
-    def _append_update(self, update: Update, block: slice) -> list[Any]:
+        if self.step.gradients:
+            slices = [gradients[place][part] for gradients in self.step.gradients]
+            self._append(add, arrays=slices, cells=[self.step.cells[place]])
+
+    def _append_update(self, update: Update, block: slice) -> None:
         """Append the update of what a block has of a run of parameters."""
         part = slice(max(update.start, block.start), min(update.stop, block.stop))
-        if part.start >= part.stop:
-            return []
-        gradient = self.step.totals[update.place]
-        arrays = [self.ends[update.place].memory.data[part], gradient[part], *update.state(part)]
-        return append(self.placing, update.run, [], arrays, [update.numbers[0]])
+
+        def run(xp: Any, p: Array, *rest: Array) -> None:
+            *state, total, numbers = rest
+            update.run(xp, p, total[part], *state, numbers)
+
+        if part.start < part.stop:
+            arrays = [self.ends[update.place].memory.data[part], *update.state(part)]
+            self._append(run, arrays=arrays, cells=[self.step.cells[update.place], update.cell])
 
     # The rows: for each step, the addresses of array objects
 
-    def _begin_rows(
-        self, loss: Value, found: Stripped, cells: Sequence[tuple[Update, Any]]
-    ) -> None:
+    def _begin_rows(self, loss: Value, found: Stripped) -> None:
         self.rows = np.tile(self.copy.bound.objects, (MOST, 1))
+        self._first_row = self.native.start(self.rows)
         self.kept: list[list[Array]] = []
         """What rows name: it must live on."""
         for value, array in found.held.items():
             self._name(self._column(value), [array] * MOST)
-        for memory, view in self.computed:
-            self._name(self.placing.numbers[memory], [view] * MOST)
-        for update, memory in cells:
-            self._name(self.placing.numbers[memory], list(update.numbers))
+        self._name_cells()
         for memory, words in zip(found.recording.cells, self.step.keys, strict=True):
             self._name(self.placing.numbers[memory], list(words))
         layout, column = found.recording.layouts[loss], self._column(loss)
         if column is None:
             raise GraphError("its loss is a constant")
         size = max(layout.memory.size, layout.dtype.itemsize)
-        self.losses = np.zeros((MOST, -(-size // 8) * 8), np.uint8)
-        self._name(column, list(self.losses))
-        self.loss = layout
-        step, graph = self.step, found.recording.graph
-        told = graph.arguments[len(step.starts[self.rank]) :]
+        held = np.zeros((MOST, -(-size // 8) * 8), np.uint8)
+        self._name(column, list(held))
+        self.losses = np.ndarray(MOST, layout.dtype, held, layout.offset, held.strides[:1])
+        told = found.recording.graph.arguments[len(self.step.starts[self.rank]) :]
         self.told = np.zeros((MOST, 1), told[0].dtype if told else np.float32)
         for value in told:
             self._name(self._column(value), list(self.told))
+
+    def _name_cells(self) -> None:
+        """Name gradients and the numbers of updates; find the columns of totals."""
+        columns, step = self.placing.numbers, self.step
+        self.totals: list[tuple[int, int, int]] = []
+        """Columns that each call names: of a bucket's total, or of one parameter's part of it."""
+        for memory, place, i in self.computed:
+            if step.gradients:
+                view = self.ends[place].bucket.views(step.gradients[self.rank][place])[i]
+                self._name(columns[memory], [view] * MOST)
+            else:
+                self.totals.append((columns[memory], place, 1 + i))
+        for memory, cell in self.cells.items():
+            self.totals += [(columns[memory], place, 0)
+                            for place, each in enumerate(step.cells) if each is cell]  # fmt: skip
+            for update in step.updates:
+                if update.cell is cell:
+                    self._name(columns[memory], list(update.numbers))
+
+    def _first_change(self) -> int:
+        columns, numbers = {column for column, _, _ in self.totals}, self.placing.numbers
+        notes = enumerate(self.placing.notes)
+        return next((number for number, note in notes
+                     if any(numbers.get(memory) in columns for _, memory, _ in note.slots)),
+                    len(self.placing.notes))  # fmt: skip
 
     def _column(self, value: Value) -> int | None:
         layout = self.placing.recording.layouts.get(value)
@@ -196,12 +231,21 @@ class Table:
                 self.rows[: len(addresses), column] = addresses
         self.told[: len(denominators), 0] = denominators
 
-    def run(self, count: int) -> tuple[int, int]:
-        """Run so many steps; how many were made, and at which entry it has stopped, or -1."""
-        entry = self.copy.bound.run(rows=self.rows[:count])
+    def name_totals(self, taken: Sequence[list[Array]], count: int) -> None:
+        """Name the memory of totals for so many steps; the caller keeps it."""
+        for column, place, number in self.totals:
+            self.rows[:count, column] = id(taken[place][number])
+
+    def ready(self, count: int) -> int:
+        """Make ready so many steps; the address of the header of what is to be run."""
+        address: int = self.copy.bound.ready(self._first_row, count)
+        return address
+
+    def done(self, entry: int, count: int) -> int:
+        """How many of so many steps were made, where the entry has stopped, or -1."""
         if entry < 0:
-            return count, -1
-        return self.copy.bound.rounds_done() + (entry in self.meetings[-1:]), entry
+            return count
+        return int(self.copy.bound.rounds_done()) + (entry in self.meetings[-1:])
 
     def spoiled(self, entry: int) -> bool:
         """Whether a step that stopped there, undone, had changed the sums of the one before."""
@@ -209,6 +253,5 @@ class Table:
 
     def found(self, count: int) -> Array:
         """The losses of the steps."""
-        first, size = self.loss.offset, self.loss.dtype.itemsize
-        held = np.ascontiguousarray(self.losses[:count, first : first + size])
-        return held.view(self.loss.dtype).reshape(count).astype(np.float64)
+        found: Array = self.losses[:count].astype(np.float64)
+        return found

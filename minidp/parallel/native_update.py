@@ -14,6 +14,10 @@ from minidp.parallel.update import groups_of
 from minidp.program import native_calls
 from minidp.types import Array
 
+Found = tuple[int, tuple[int, int, Any]]
+NUMBERS = "params", "lr"
+"""What of a group of parameters may change from step to step."""
+
 
 class Update:
     """The update of a run of parameters of one bucket, which share a group and a count of steps.
@@ -26,11 +30,7 @@ class Update:
     ) -> None:  # fmt: skip
         self.optimizer, self.end, self.place = optimizer, end, place
         self.start, self.stop, (self.number, self.taken) = run
-        self.group = optimizer.param_groups[self.number]
-        self.names = optimizer.slots(self.group)
-        options = {name: each for name, each in self.group.items() if name not in ("params", "lr")}
-        self.key = place, self.start, self.stop, self.number, self.names, options
-        """What it was made for; all else may change from step to step."""
+        self._made_for = self._look()
         self.constants = optimizer.constants(self.group, self.taken)
         kernel = CPU.kernel(optimizer.rule.name)
         self.numbers_of = native_calls().numbers_of(optimizer.rule.name)
@@ -39,12 +39,37 @@ class Update:
         self.kernel = kernel
         first = self.numbers_of(**self.constants)
         self.numbers = np.tile(np.array(first, end.bucket.dtype), (rows, 1))
+        self.cell = self.numbers[0]
+        self._filled: tuple[Any, int] = None, 0
+        """What some rows of numbers are for: while no step changes that, they are right."""
+        self._kept = False
+        """Whether the optimiser's state is the arrays that are updated here."""
+
+    def _look(self) -> tuple[Any, ...]:
+        """What it was made for, as it is now; all else may change from step to step."""
+        self.group = self.optimizer.param_groups[self.number]
+        self.names = self.optimizer.slots(self.group)
+        options = {name: each for name, each in self.group.items() if name not in NUMBERS}
+        return self.names, options
+
+    def follows(self, found: Found) -> bool:
+        """Take over what has changed since the last steps, in the optimiser's state as well; False
+        if that cannot be."""
+        place, (start, stop, (number, taken)) = found
+        where = self.place, self.start, self.stop, self.number
+        if where != (place, start, stop, number) or self._look() != self._made_for:
+            return False
+        self.taken = taken
+        self.state(slice(0))
+        return True
 
     def state(self, part: slice) -> list[Array]:
         """What the optimiser keeps of some elements, by the order of names."""
         bucket = self.end.bucket
         slots = bucket.master.state(self.optimizer, self.names, bucket.parameters, bucket.master)
-        return [slots[name].flat[part] for name in self.names]
+        self._slots = [slots[name] for name in self.names]
+        self._kept = all(slot.kept for slot in self._slots)
+        return [slot.flat[part] for slot in self._slots]
 
     def run(self, xp: Any, p: Array, g: Array, *rest: Array) -> None:
         """Update p, on arrays of the same elements; the numbers come last."""
@@ -55,37 +80,49 @@ class Update:
 
     def fill(self, count: int) -> None:
         """Set the numbers of the next steps."""
-        taken = self.taken
+        taken, key = self.taken, (float(self.group["lr"]), self.taken)
+        if self._filled[0] == key and self._filled[1] >= count:
+            return
         for row in range(count):
             constants = self.optimizer.constants(self.group, taken)
             self.numbers[row] = self.numbers_of(**constants)
             before, taken = taken, self.optimizer.after(self.group, taken)
             if before == taken:  # nothing else changes them
                 self.numbers[row + 1 : count] = self.numbers[row]
+                self._filled = (key, count) if row == 0 else (None, 0)
                 return
+        self._filled = None, 0
 
     def advance(self, steps: int) -> None:
         """Count the steps in the optimiser, and let it keep its state."""
+        if self._kept and self.optimizer.after(self.group, self.taken) == self.taken:
+            return
         bucket = self.end.bucket
-        slots = bucket.master.state(self.optimizer, (), (), bucket.master)
         for i, parameter in enumerate(bucket.parameters):
             if self.start <= bucket.layout.offsets[i] < self.stop:
-                arrays = {name: slots[name].views[i] for name in self.names}
+                views = [slot.views[i] for slot in self._slots]
+                arrays = dict(zip(self.names, views, strict=True))
                 self.optimizer.advance(parameter, arrays, self.group, steps)
 
 
 def updates_of(
     optimizer: Any, ends: Sequence[BucketEnd], used: Sequence[Sequence[bool]], rows: int
 ) -> list[Update]:
-    """The updates of all buckets, in order. Parameters that are not used, or that the optimiser
-    does not have, are left alone."""
-    owner, result = groups_of(optimizer), list[Update]()
+    """The updates of all buckets, in order."""
+    return [Update(optimizer, ends[place], place, run, rows)
+            for place, run in runs_of(optimizer, ends, used)]  # fmt: skip
+
+
+def runs_of(
+    optimizer: Any, ends: Sequence[BucketEnd], used: Sequence[Sequence[bool]]
+) -> list[Found]:
+    """The place of a bucket, and a run of it, for each update. Parameters that are not used, or
+    that the optimiser does not have, are left alone."""
+    owner, result = groups_of(optimizer), list[Found]()
     for place, (end, reached) in enumerate(zip(ends, used, strict=True)):
         kinds = [
             (owner[p], optimizer.steps_taken(p)) if there and p in owner else None
             for p, there in zip(end.bucket.parameters, reached, strict=True)
         ]
-        result += [
-            Update(optimizer, end, place, run, rows) for run in end.bucket.runs(kinds)
-        ]
+        result += [(place, run) for run in end.bucket.runs(kinds)]
     return result

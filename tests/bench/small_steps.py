@@ -23,10 +23,12 @@ import numpy as np
 
 import minidp as dp
 from minidp import nn, optim
-from minidp.parallel.chunk import Chunk
 from minidp.parallel.native import NativeRuns
+from minidp.program import native_calls
 
-PARTS = {"native call": (Chunk, "run"), "before a call": (NativeRuns, "_prepared"),
+ORDERS = native_calls().Orders
+PARTS = {"native call": (ORDERS, "lead"), "of the others": (ORDERS, "serve"),
+         "before a call": (NativeRuns, "_prepared"),
          "behind a call": (NativeRuns, "_commit")}  # fmt: skip
 
 
