@@ -1,5 +1,6 @@
 """A failure ends everything, changes nothing, and says where it happened."""
 
+import importlib
 import threading
 import time
 
@@ -14,8 +15,10 @@ from minidp.errors import ReplicaError
 from minidp.mode import mode
 from minidp.parallel import host
 from minidp.parallel.exchange import Exchange
+from minidp.parallel.update import BucketUpdate
 from minidp.testing import inject
 
+launching = importlib.import_module("minidp.parallel.launch")
 DATA = batches(8, 9)
 LAYOUTS = [{"devices": 2}, {"devices": 3, "store": "device"}, {"devices": 2, "replicas": 4}]
 
@@ -152,6 +155,48 @@ def test_a_callback_that_raises_leaves_whole_steps(layout):
         found = everything(run)
         assert found in states
         assert found[-1]["step"] == states.index(found)
+
+
+def interrupted(monkeypatch, layout, kind, method, rank):
+    """What is left when the caller fails while replica ``rank`` pauses in ``method``, in step 4."""
+    run, states, pauses = fresh(layout), [], threading.Event()
+    for x, y in DATA[:4]:
+        states.append(everything(run))
+        run(x, y)
+    states.append(everything(run))
+    plain = getattr(kind, method)
+
+    def slow(*args):
+        here = mode.replica
+        if here is not None and (here.step, here.rank) == (4, rank) and not pauses.is_set():
+            pauses.set()
+            time.sleep(0.5)
+        return plain(*args)
+
+    def watch(progress):
+        if pauses.is_set():
+            raise Planned
+
+    run = fresh(layout)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, method, slow)
+        with pytest.raises(Planned):
+            run.run(DATA, watch=watch)
+    assert replica_threads() == []
+    return states.index(everything(run))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_failure_while_gradients_are_added_leaves_whole_steps(monkeypatch, layout, rank):
+    assert interrupted(monkeypatch, layout, Exchange, "finish", rank) in (3, 4)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_commit_ends_however_long_it_takes(monkeypatch, layout, rank):
+    monkeypatch.setattr(launching, "GRACE", 0.0)
+    assert interrupted(monkeypatch, layout, BucketUpdate, "run", rank) == 4
 
 
 def test_failures_at_random_moments_leave_whole_steps(monkeypatch):

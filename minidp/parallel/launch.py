@@ -182,8 +182,18 @@ def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
         exchange.fail(error)
     until = time.monotonic() + GRACE
     for rank, thread in exchange.threads.items():
-        if thread.ident is not None and exchange.ended[rank].wait(until - time.monotonic()):
+        if thread.ident is not None and _ended(exchange, rank, until):
             thread.join()
+
+
+def _ended(exchange: Exchange, rank: int, until: float) -> bool:
+    """Whether a replica ends by the time ``until``, or by the deadline if it commits a step."""
+    ended, last = exchange.ended[rank], until + exchange.deadline
+    while not ended.wait(max(0.0, until - time.monotonic())):
+        if rank not in exchange.committing or until > last:
+            return False
+        until = time.monotonic() + 0.05
+    return True
 
 
 class Settings:

@@ -258,6 +258,17 @@ class World:
         check_options(optimizer)
         owner, lead = groups_of(optimizer), self._lead(optimizer)
         updates = [BucketUpdate(optimizer, lead, end, owner) for end in self.ends]
+        with self.exchange.whole(self.rank):
+            commit = self._committed(optimizer, updates, numbers, accepted)
+        commit.end(afterwards)
+        self.begin(self.step + (not self._shards), self.now.share, self.now.ranks)
+        return commit.totals
+
+    def _committed(
+        self, optimizer: Any, updates: Sequence[BucketUpdate], numbers: Sequence[float],
+        accepted: Callable[[list[float], str], None] | None,
+    ) -> Commit:  # fmt: skip
+        """The running step's commit, which has happened as far as it is this replica's."""
         commit = self._commit
         if commit is None:
             whole = self.store == "device" or any(each.whole for each in self.inspections)
@@ -269,9 +280,7 @@ class World:
         commit.gather()
         commit.inspect(self.inspections)
         commit.apply(optimizer, updates, accepted)
-        commit.end(afterwards)
-        self.begin(self.step + (not self._shards), self.now.share, self.now.ranks)
-        return commit.totals
+        return commit
 
     def _lead(self, optimizer: Any) -> Any:
         """The first of the optimisers that replicas have in this place."""
