@@ -193,14 +193,17 @@ def test_a_step_that_fails_is_none_and_those_before_have_happened(at, replicas):
 def test_numbers_that_are_not_finite_are_met_in_python(policy, replicas):
     def run(capture):
         train, data = scheduler(devices=replicas, nan=policy, capture=capture), passes_of()[0]
-        data[25] = data[25][0] * np.float32(np.inf), data[25][1]
+        for bad in (25, 39):
+            data[bad] = data[bad][0] * np.float32(np.inf), data[bad][1]
         if policy == "raise":
             with pytest.raises(ReplicaError, match=r"not finite|the loss is"):
                 train.run(data)
         else:
             train.run(data)
         progress = train.progress
-        weights = everything(train)[:2] + everything(train)[3:]
+        weights = everything(train)
+        if policy == "raise":  # then gradients may be gone
+            weights = weights[:2] + weights[3:]
         return weights, progress.steps, progress.skipped, progress.loss_times_rows, progress.native
 
     *found, native = run(True)

@@ -111,7 +111,7 @@ class Commit:
                 found.bucket.refresh()
 
     def _scale(self) -> None:
-        if self.verdict.scale != 1 and not self.verdict.skip:
+        if self.verdict.scale != 1:
             for found in self.sums:
                 found.multiply(self.world.rank, self.verdict.scale)
             self.world.comm.barrier("gradients scaled")
