@@ -33,6 +33,21 @@ def check_trained(model: Any, groups: Sequence[Sequence[Any]]) -> None:
             )
 
 
+def check_begun_with(model: Any, groups: Sequence[Sequence[Any]], buckets: Any) -> None:
+    """A ReplicaError when something is to be trained that the running pass began without."""
+    check_trained(model, groups)
+    known = {id(p) for bucket in buckets for p in bucket.parameters}
+    new = [p for group in groups for p in group if p.requires_grad and id(p) not in known]
+    if new:
+        named = model.named_parameters() if hasattr(model, "named_parameters") else ()
+        names = {id(p): repr(name) for name, p in named}
+        listed = ", ".join(names.get(id(p), f"of shape {p.shape}") for p in new)
+        raise ReplicaError(
+            f"on_step has added or unfrozen parameter(s) {listed} while replicas run, which would "
+            "be trained from the next run on: do it between two runs, or in on_epoch"
+        )
+
+
 def trained(groups: Sequence[Sequence[Any]]) -> list[Any]:
     """The parameters of an optimiser's groups that are trained, and what buckets depend on."""
     return [(p, p.dtype, p.shape, g)

@@ -194,6 +194,8 @@ class Scheduler:
         stats, self._between = self._stats, get_ident()
         try:
             on_step(self.progress)
+            groups = [group["params"] for group in self.optimizer.param_groups]
+            options.check_begun_with(self.model, groups, self.buckets)
         finally:
             self._stats, self._between = stats, None
 
