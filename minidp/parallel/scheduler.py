@@ -236,7 +236,7 @@ class Scheduler:
         exchange = Exchange(len(self.places), self.warn_after, self.deadline)
         exchange.recording = self.recording if isinstance(program, Training) else None
         size = sum(bucket.master.data.nbytes for bucket in self.buckets)
-        self._stats = stats = Stats(exchange, feed, self.progress, size)
+        self._stats = stats = Stats(exchange, feed, self.progress, size, self.devices)
         lines = None if log is None else Logged(log, stats)
 
         def poll() -> None:
