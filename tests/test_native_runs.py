@@ -16,6 +16,7 @@ from minidp import nn, optim
 from minidp.data import DataLoader, TensorDataset
 from minidp.errors import ReplicaError
 from minidp.mode import mode
+from minidp.parallel.chunk import Chunk
 from minidp.program import native_calls
 from minidp.testing import inject
 
@@ -208,6 +209,25 @@ def test_numbers_that_are_not_finite_are_met_in_python(policy, replicas):
 
     *found, native = run(True)
     assert found == list(run(False)[:-1]) and native > 20
+
+
+def test_a_wait_inside_of_a_native_call_warns_and_is_counted(monkeypatch):
+    run, late = Chunk.run, []
+
+    def slow(chunk, rank):
+        if rank == 1 and not late:
+            late.append(chunk)
+            time.sleep(0.8)
+        run(chunk, rank)
+
+    monkeypatch.setattr(Chunk, "run", slow)
+    train = scheduler(devices=2, capture=True, warn_after=0.3)
+    text = r"(?s)replica 0 has waited .* for replica\(s\) 1 to reach the next meeting of .*in slow"
+    with pytest.warns(UserWarning, match=text) as told:
+        train.run(passes_of()[0])
+    assert len(told) == 1 and train.progress.native > 30
+    first, second = train._stats.exchange.waited
+    assert first > 0.6 > second and train.stats()["busy"][0] < 0.8
 
 
 def test_the_loader_is_where_the_last_step_was():

@@ -32,12 +32,13 @@ class Meeting:
 
     def __init__(self, size, seconds=300.0, spins=SPINS):
         self.size, self.seconds, self.spins = size, seconds, spins
-        self._memory = np.zeros(LINE * (size + 2), np.int64)
+        self._memory = np.zeros(LINE * (2 * size + 2), np.int64)
         at = -start(self._memory) % 64 // 8
-        lines = self._memory[at : at + LINE * (size + 1)]
-        self.end, self.came = lines[:2], lines[LINE:]
-        """Whether there will be no more meetings, and whether that was asked for; how often each
-        thread came, the first word of a line for each."""
+        lines = self._memory[at : at + LINE * (2 * size + 1)]
+        self.end, counts = lines[:2], lines[LINE:].reshape(2, size, LINE)
+        """Whether there will be no more meetings, and whether that was asked for."""
+        self.came, self.waited = counts[:, :, 0]
+        """How often each thread came, and how many nanoseconds it has waited for others."""
 
     @property
     def stopped(self):
@@ -54,7 +55,7 @@ class Meeting:
 
     def reset(self):
         """Begin anew, when nobody is there."""
-        self.end[:], self.came[:] = 0, 0
+        self.end[:], self.came[:], self.waited[:] = 0, 0, 0
 
     def note(self, place):
         """The entry of a table at which the thread number ``place`` meets the others."""
@@ -62,7 +63,8 @@ class Meeting:
         calls = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value
                  for name in ("sched_yield", "clock_gettime")]  # fmt: skip
         words = [start(self.end), start(self.came), place, self.size, self.spins,
-                 *calls, time.CLOCK_MONOTONIC, int(self.seconds * 1e9)]  # fmt: skip
+                 *calls, time.CLOCK_MONOTONIC, int(self.seconds * 1e9),
+                 start(self.waited[place:])]  # fmt: skip
         note = Note(_meet()[0], words, [], "meet")
         note.keeps = self
         return note
@@ -71,7 +73,8 @@ class Meeting:
 @once
 def _meet():
     """Frame: the addresses of `end` and `came`, which thread, how many meet, spins; the addresses
-    of sched_yield and clock_gettime, which clock, and how many nanoseconds to wait."""
+    of sched_yield and clock_gettime, which clock, and how many nanoseconds to wait; the address of
+    those that were waited."""
     return Meet("meet").built().address()
 
 
@@ -84,8 +87,8 @@ class Meet(Code):
         place, size, self.spins, self.yields, self.clock, self.which, self.limit = (
             self.load(frame, place) for place in range(2, 9)
         )
+        self.waited = self.words(self.load(frame, 9))
         self.began, self.time = builder.alloca(I64), builder.alloca(I64, size=I64(2))
-        builder.store(I64(0), self.began)
         asked = builder.icmp_signed("!=", self._seen(self.end, 1), I64(0))
         with builder.if_then(asked, likely=False):
             self._set(self.end, 0, I64(1))
@@ -121,6 +124,8 @@ class Meet(Code):
         here = builder.icmp_signed(">=", self._seen(came, other), self.turn)
         builder.cbranch(here, there, wait)
         builder.position_at_end(wait)
+        with builder.if_then(builder.icmp_signed("==", looks, I64(0))):
+            builder.store(self._now(), self.began)
         self._leave_if_ended()
         with builder.if_then(builder.icmp_signed(">", looks, self.spins), likely=False):
             rest = builder.inttoptr(self.yields, ir.FunctionType(I32, []).as_pointer())
@@ -131,19 +136,25 @@ class Meet(Code):
         looks.add_incoming(self.add(looks, 1), builder.block)
         builder.branch(look)
         builder.position_at_end(there)
+        with builder.if_then(builder.icmp_signed(">", looks, I64(0))):
+            self.store(self.add(self.load(self.waited, 0), self._since()), self.waited, 0)
+
+    def _now(self):
+        """Nanoseconds of the clock."""
+        kind = ir.FunctionType(I32, [I32, I64.as_pointer()]).as_pointer()
+        clock = self.builder.inttoptr(self.clock, kind)
+        self.builder.call(clock, [self.builder.trunc(self.which, I32), self.time])
+        seconds = self.builder.mul(self.load(self.time, 0), I64(10**9))
+        return self.add(seconds, self.load(self.time, 1))
+
+    def _since(self):
+        """Nanoseconds for which this thread has waited for the other one."""
+        return self.builder.sub(self._now(), self.builder.load(self.began))
 
     def _give_up(self):
         """Stop the meeting if its time is over."""
         builder = self.builder
-        kind = ir.FunctionType(I32, [I32, I64.as_pointer()]).as_pointer()
-        clock = builder.inttoptr(self.clock, kind)
-        builder.call(clock, [builder.trunc(self.which, I32), self.time])
-        seconds = builder.mul(self.load(self.time, 0), I64(10**9))
-        now, first = self.add(seconds, self.load(self.time, 1)), builder.load(self.began)
-        is_first = builder.icmp_signed("==", first, I64(0))
-        builder.store(builder.select(is_first, now, first), self.began)
-        waited = builder.sub(now, builder.load(self.began))
-        over = builder.icmp_signed(">", waited, self.limit)
+        over = builder.icmp_signed(">", self._since(), self.limit)
         with builder.if_then(over, likely=False):
             self._set(self.end, 0, I64(1))
             builder.ret(I32(1))

@@ -78,6 +78,8 @@ class Exchange:
         """Ranks whose part in the end of a step is not to be interrupted."""
         self.at_failure: list[Callable[[], None]] = []
         """What wakes those who wait elsewhere."""
+        self.looks: list[Callable[[Exchange], None]] = []
+        """What the thread that launched the replicas calls often, with this: it may warn."""
         self._once = threading.Lock()
         self.turns: dict[int, threading.Lock] = {}
         self.holding: set[int] = set()
@@ -157,7 +159,7 @@ class Exchange:
     def _wait(
         self, rank: int, until: Callable[[], bool], what: object, missing: Callable[[], list[int]]
     ) -> None:
-        began, warned = time.monotonic(), _debugged()
+        began, warned = time.monotonic(), debugged()
         while True:
             if until():
                 return
@@ -166,9 +168,9 @@ class Exchange:
             waited = time.monotonic() - began
             if waited > self.warn_after and not warned:
                 warned = True
-                warnings.warn(self._report(rank, what, missing(), waited), stacklevel=2)
-            if waited > self.deadline and not _debugged():
-                raise ReplicaError(self._report(rank, what, missing(), waited))
+                warnings.warn(self.report(rank, what, missing(), waited), stacklevel=2)
+            if waited > self.deadline and not debugged():
+                raise ReplicaError(self.report(rank, what, missing(), waited))
             self.condition.wait(min(1.0, self.warn_after, self.deadline))
 
     def _check_progress(self) -> None:
@@ -183,7 +185,8 @@ class Exchange:
             + ". All replicas must go through the same collectives, in the same order"
         )  # fmt: skip
 
-    def _report(self, rank: int, what: object, missing: list[int], waited: float) -> str:
+    def report(self, rank: int, what: object, missing: list[int], waited: float) -> str:
+        """What is said of a long wait: of whom for whom, and where those are."""
         frames = sys._current_frames()
         stacks = []
         for each in missing:
@@ -279,6 +282,6 @@ class Exchange:
             self.turns[rank].release()
 
 
-def _debugged() -> bool:
+def debugged() -> bool:
     """Whether a debugger holds the program, which makes every wait long."""
     return sys.gettrace() is not None

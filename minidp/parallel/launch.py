@@ -174,6 +174,8 @@ def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
             thread.start()
         for ended in exchange.ended:
             while exchange.failure is None and not ended.wait(0.1):
+                for look in exchange.looks:
+                    look(exchange)
                 if watch is not None:
                     watch()
         if watch is not None and exchange.failure is None:

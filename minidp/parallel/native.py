@@ -7,14 +7,16 @@ step that stops, such as one with a label out of range, is run again in Python, 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from fractions import Fraction
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from minidp.errors import ReplicaError
 from minidp.mode import mode
 from minidp.parallel.chunk import Chunk, kind_at
+from minidp.parallel.exchange import Exchange, debugged
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import Finite, Inspection, Used
 from minidp.parallel.native_table import MOST
@@ -44,7 +46,8 @@ class NativeRuns:
         self.simple = all(isinstance(each, (Finite, Used)) for each in inspections)
         self._here: set[int] = set()
         self._turn, self._watched = 0, False
-        self._chunk: Chunk | None = None
+        self.chunk: Chunk | None = None
+        """What runs, or has run last."""
 
     def possible(self, world: World) -> bool:
         """Whether steps of this pass can run natively at all: on CPU devices of their own, with
@@ -72,17 +75,17 @@ class NativeRuns:
         if not last:
             exchange.wait(world.rank, lambda: self._turn != turn, "the next batches",
                           lambda: sorted({*range(world.size)} - self._here))  # fmt: skip
-            return self._chunk
+            return self.chunk
         chunk = self._between(world, feed)
         with exchange.condition:
             exchange.check()  # who waits for a chunk gets it, or none does
             self._here.clear()
-            self._turn, self._chunk = turn + 1, chunk
+            self._turn, self.chunk = turn + 1, chunk
             exchange.condition.notify_all()
         return chunk
 
     def _between(self, world: World, feed: Feed) -> Chunk | None:
-        before = self._chunk
+        before = self.chunk
         if before is not None:
             self._commit(before, world, feed)
         world.exchange.check()
@@ -113,19 +116,22 @@ class NativeRuns:
             return None
         if not self._watched:
             world.exchange.at_failure.append(self._stop)
+            world.exchange.looks.append(Late(self).look)
             self._watched = True
         number = feed.step + feed.places[world.rank] + 1
         return Chunk(step, plans, batches, split, world, number)
 
     def _stop(self) -> None:
         """Some replica has failed: end what runs."""
-        chunk = self._chunk
+        chunk = self.chunk
         if chunk is not None:
             chunk.step.meeting.ask()
 
     def _commit(self, chunk: Chunk, world: World, feed: Feed) -> None:
         """What has happened, once for all replicas."""
         done, exchange = chunk.done, world.exchange
+        for rank, waited in enumerate(chunk.step.meeting.waited.tolist()):
+            exchange.waited[rank] += waited / 1e9
         self.progress.count_all(chunk.split[0].total, chunk.losses())
         self.progress.native += done
         feed.skip(done)
@@ -140,3 +146,27 @@ class NativeRuns:
                     f"a replica has waited more than {exchange.deadline} s for another, in step "
                     f"{chunk.first + done}, which all ran natively"
                 )
+
+
+class Late:
+    """Looks, in the thread that launched the replicas, whether some wait long for others inside of
+    a native call, which itself can warn nobody."""
+
+    def __init__(self, runs: NativeRuns) -> None:
+        self.runs = runs
+        self._seen: tuple[Chunk | None, list[int]] = None, []
+        self._since, self._warned = 0.0, False
+
+    def look(self, exchange: Exchange) -> None:
+        """Warn, once for each wait; called often."""
+        chunk, now = self.runs.chunk, monotonic()
+        came = [] if chunk is None else chunk.step.meeting.came.tolist()
+        if (chunk, came) != self._seen:
+            self._seen, self._since, self._warned = (chunk, came), now, debugged()
+        waited = now - self._since
+        if waited > exchange.warn_after and not self._warned and len({*came}) > 1:
+            self._warned = True
+            first = came.index(max(came))
+            missing = [rank for rank, count in enumerate(came) if count < came[first]]
+            what = "the next meeting of a native call"
+            warnings.warn(exchange.report(first, what, missing, waited), stacklevel=2)
