@@ -211,6 +211,13 @@ def test_numbers_that_are_not_finite_are_met_in_python(policy, replicas):
     assert found == list(run(False)[:-1]) and native > 20
 
 
+@pytest.mark.parametrize("seconds", [float("inf"), 1e12])
+def test_there_need_not_be_a_deadline(seconds):
+    train = scheduler(devices=2, capture=True, deadline=seconds, warn_after=seconds)
+    train.run(passes_of()[0])
+    assert train.progress.native > 30
+
+
 def test_a_wait_inside_of_a_native_call_warns_and_is_counted(monkeypatch):
     run, late = Chunk.run, []
 

@@ -23,6 +23,8 @@ from ._notes import Note
 LINE = 8  # words of a cache line
 SPINS = 4000
 """Looks before a thread yields: about as long as a step takes that is worth it."""
+FOREVER = 2.0**62
+"""Nanoseconds; a century."""
 CHECKED = 1024
 """Looks at the counters for one at the clock, a power of two."""
 
@@ -63,7 +65,7 @@ class Meeting:
         calls = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value
                  for name in ("sched_yield", "clock_gettime")]  # fmt: skip
         words = [start(self.end), start(self.came), place, self.size, self.spins,
-                 *calls, time.CLOCK_MONOTONIC, int(self.seconds * 1e9),
+                 *calls, time.CLOCK_MONOTONIC, int(min(1e9 * self.seconds, FOREVER)),
                  start(self.waited[place:])]  # fmt: skip
         note = Note(_meet()[0], words, [], "meet")
         note.keeps = self

@@ -76,10 +76,8 @@ class Commit:
         """Update this replica's slices; one replica acts for all, another if optimisers differ."""
         world, skip = self.world, self.verdict.skip
         self._scale()
-        for update, found in zip(updates, self.sums, strict=True):
-            if not skip:
-                with world.span("update", str(found.end), found.bytes):
-                    update.run(found, world.rank)
+        if not skip:
+            self._update(updates)
         if world.rank == world.now.lead:
             with world.span("commit", ""):
                 self._act_for_all()
@@ -88,6 +86,19 @@ class Commit:
         if not skip and world.exchange.once(optimizer, lambda: world.rank) == world.rank:
             for update, found in zip(updates, self.sums, strict=True):
                 update.advance(found)
+
+    def _update(self, updates: Sequence[BucketUpdate]) -> None:
+        world = self.world
+        try:
+            for update, found in zip(updates, self.sums, strict=True):
+                with world.span("update", str(found.end), found.bytes):
+                    update.run(found, world.rank)
+        except Exception as error:
+            error.add_note(
+                "it was raised by the optimizer's rule, after all had agreed to the step: some "
+                "parameters may have been updated, so go on from a checkpoint"
+            )
+            raise
 
     def end(self, afterwards: Callable[[], None] | None) -> None:
         """Wait until all have done their part; then one calls ``afterwards``, if there is such."""

@@ -7,11 +7,18 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
+from minidp.errors import ReplicaError
 from minidp.tensor import Tensor
 
 
 def correct(outputs: Tensor, targets: Tensor) -> Tensor:
     """Whether the largest output is that of the target class, row by row."""
+    if not isinstance(outputs, Tensor) or outputs.ndim < 2:
+        what = f"shape {outputs.shape}" if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise ReplicaError(
+            f"evaluate: accuracy is of outputs (rows, classes), the model's are {what}: give other "
+            "metrics, such as metrics={}"
+        )
     result: Tensor = outputs.argmax(1) == targets
     return result
 

@@ -83,6 +83,17 @@ def inspections(
     return result
 
 
+def check_loader(loader: Any, epochs: int) -> None:
+    """A ReplicaError for what gives no batches, or not so often."""
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        raise ReplicaError(f"run({loader!r:.60}): expected a loader, or a list of batches")
+    if epochs > 1 and hasattr(loader, "__next__"):
+        raise ReplicaError(
+            f"run({type(loader).__name__}, epochs={epochs}): an iterator gives its batches once; "
+            "give a list, a DataLoader or another object that can be iterated over again"
+        )
+
+
 def positive(name: str, value: Any, kind: Any = int) -> Any:
     """The value; a ReplicaError unless it is a number above 0."""
     if isinstance(value, bool) or not isinstance(value, kind) or not 0 < value < math.inf:

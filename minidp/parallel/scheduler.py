@@ -150,6 +150,7 @@ class Scheduler:
         ``log`` is a file that ``stats()`` are appended to, a line of JSON a second. Epochs are
         counted as the loader counts them, if it does.
         """
+        options.check_loader(loader, epochs)
         losses = []
         for epoch in range(epochs):
             self.progress = Progress(epoch=getattr(loader, "epoch", epoch))
