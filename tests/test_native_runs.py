@@ -1,6 +1,7 @@
 """Captured steps of a run that stay in native code from step to step: the bytes of eager steps, and
 each step as a whole or not at all."""
 
+import importlib
 import threading
 import time
 import tracemalloc
@@ -216,6 +217,29 @@ def test_there_need_not_be_a_deadline(seconds):
     train = scheduler(devices=2, capture=True, deadline=seconds, warn_after=seconds)
     train.run(passes_of()[0])
     assert train.progress.native > 30
+
+
+def test_native_steps_are_committed_however_long_it_takes(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("minidp.parallel.launch"), "GRACE", 0.0)
+    commit, late = Chunk.commit, []
+
+    def slow(chunk):
+        if chunk.first > 10 and not late:
+            late.append(chunk.first + chunk.done - 1)
+            time.sleep(0.5)
+        commit(chunk)
+
+    def watch(progress):
+        if late:
+            raise OSError("enough")
+
+    train = scheduler(devices=2, capture=True)
+    monkeypatch.setattr(Chunk, "commit", slow)
+    with pytest.raises(OSError, match="enough"):
+        train.run(passes_of()[0], watch=watch)
+    found, alone = everything(train), scheduler(devices=2)
+    alone.run(passes_of()[0][: late[0]])
+    assert found == everything(alone)
 
 
 def test_a_wait_inside_of_a_native_call_warns_and_is_counted(monkeypatch):

@@ -62,6 +62,7 @@ class NativeRuns:
         """Run natively what can be of the next batches."""
         chunk = self._next(world, feed)
         while chunk is not None:
+            world.exchange.committing.add(world.rank)  # until its steps are committed
             chunk.run(world.rank)
             chunk = self._next(world, feed)
 
@@ -139,6 +140,7 @@ class NativeRuns:
             default_generator.step = chunk.first + done - 1
             exchange.steps |= dict.fromkeys(range(world.size), default_generator.step)
             chunk.commit()
+        exchange.committing.clear()
         if exchange.failure is None:
             chunk.step.meeting.reset()
             if chunk.waited_too_long:
