@@ -38,6 +38,17 @@ class Commit:
         self.totals = self.sums[-1].riding if self.sums else agree(world.comm, numbers, "loss")
         self.verdict = Verdict(self.totals)
 
+    def happen(
+        self, optimizer: Any, updates: Sequence[BucketUpdate],
+        accepted: Callable[[list[float], str], None] | None,
+    ) -> None:  # fmt: skip
+        """Agree on what becomes of the step, and do this replica's part of it."""
+        if accepted is None:
+            self.require_gradients()
+        self.gather()
+        self.inspect(self.world.inspections)
+        self.apply(optimizer, updates, accepted)
+
     def require_gradients(self) -> None:
         """A ReplicaError when no replica's backward came by since the last step."""
         if not any(any(found.used) for found in self.sums):

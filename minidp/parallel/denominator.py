@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.errors import ReplicaError
 from minidp.mode import aside, mode, switched, told_as
 from minidp.nn.loss import ClassLoss, Loss
 from minidp.ops.collective import completed
@@ -104,9 +105,21 @@ class Sums:
     def others(self, own: Tensor) -> Tensor:
         """The sum without ``own``, in the order in which the sums were met."""
         place, self._place = self._place, self._place + 1
+        self._check_noted(host(own), place)
         total = self._totals[place].reshape(own.shape).astype(own.dtype)
         result: Tensor = Tensor(total).to(own.device) - own
         return result
+
+    def _check_noted(self, own: Array, place: int) -> None:
+        """A ReplicaError when a part's own sum is no longer what was noted of it."""
+        noted = self.noted[self._part]
+        limit = 1e4 * np.finfo(own.dtype).eps
+        if place >= len(noted) or not np.allclose(own, host(noted[place]), limit, limit, True):
+            raise ReplicaError(
+                f"accumulate: mean {place + 1} of the step depends on another mean over the rows, "
+                "or on chance, so that it is not known before all parts have run: leave out "
+                "accumulate, or detach what it depends on from the rows"
+            )
 
 
 @told_as("the sum elsewhere")
