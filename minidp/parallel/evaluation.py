@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
@@ -21,6 +21,16 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor:
         )
     result: Tensor = outputs.argmax(1) == targets
     return result
+
+
+def means(parts: Sequence[Any], names: Sequence[str]) -> dict[str, float]:
+    """The mean loss and metrics, from what ``Evaluation`` gives of each replica."""
+    rows, weight = (sum(part[i] for part in parts) for i in (0, 1))
+    if rows == 0:
+        raise ReplicaError("evaluate: the loader gave no rows")
+    loss, *sums = (sum(part[2][i] for part in parts) for i in range(len(names) + 1))
+    mean = loss / weight if weight else float("nan")
+    return {"loss": mean, **dict(zip(names, [each / rows for each in sums], strict=True))}
 
 
 @contextmanager

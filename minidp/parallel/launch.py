@@ -107,9 +107,11 @@ def launch_on(
 
     def run(rank: int) -> None:
         try:
-            exchange.take_turn(rank)
-            results[rank] = _program(program, args, rank, places, exchange, store, modes, random)
-            exchange.depart(rank)
+            with _SETTINGS:
+                exchange.take_turn(rank)
+                results[rank] = _program(program, args, rank, places, exchange, store, modes,
+                                         random)  # fmt: skip
+                exchange.depart(rank)
         except Stopped:
             pass
         except BaseException as error:
@@ -125,8 +127,7 @@ def launch_on(
             exchange.share_device(rank, locks[place])
         name = f"minidp replica {rank} on {place}"
         exchange.threads[rank] = threading.Thread(target=run, args=(rank,), name=name, daemon=True)
-    with _SETTINGS:
-        _run_threads(exchange, watch)
+    _run_threads(exchange, watch)
     failure = exchange.poison()
     if failure is not None:
         try:
@@ -202,24 +203,25 @@ class Settings:
     """What belongs to the whole process while replicas run, of however many launches at once.
 
     BLAS runs one thread per replica, and Python threads take turns often, so that a busy one does
-    not starve the others. The last launch to end puts things back.
+    not starve the others. The last replica to end puts things back: not the thread that launched
+    them, which Ctrl-C may interrupt in the midst of it.
     """
 
     def __init__(self) -> None:
-        self._lock, self._launches, self._undo = threading.Lock(), 0, ExitStack()
+        self._lock, self._replicas, self._undo = threading.Lock(), 0, ExitStack()
 
     def __enter__(self) -> None:
         with self._lock:
-            self._launches += 1
+            self._replicas += 1
             keep_freed_memory()
-            if self._launches == 1:
+            if self._replicas == 1:
                 self._undo.enter_context(blas_threads(1))
                 self._undo.enter_context(_quick_switches())
 
     def __exit__(self, *failure: object) -> None:
         with self._lock:
-            self._launches -= 1
-            if self._launches == 0:
+            self._replicas -= 1
+            if self._replicas == 0:
                 self._undo.close()
 
 
