@@ -228,7 +228,8 @@ def interrupted(place, times, native):
         except KeyboardInterrupt:
             print("stopped", flush=True)
         found, number = state(run, loader)
-        assert replica_threads() == [] and sys.getswitchinterval() == interval
+        assert replica_threads() == []
+        assert sys.getswitchinterval() == interval
         assert number == dp.default_generator.step
         run.run(loader)
         after, more = everything(run), dp.default_generator.step - number
@@ -254,7 +255,7 @@ def interrupt(place, times, native, seed=0):
     for _ in range(times):
         if process.stdout.readline() != "ready\n":
             break
-        time.sleep(dice.uniform(0.02, 0.3))
+        time.sleep(dice.uniform(0.02, 0.8 if native else 0.3))
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         if process.stdout.readline() != "stopped\n":

@@ -248,3 +248,20 @@ def test_an_interrupt_from_the_keyboard(text):
     output, errors = process.communicate(timeout=30)
     assert time.monotonic() - began < 2
     assert "left 1" in output and "KeyboardInterrupt" in errors and process.returncode != 0
+
+
+def test_a_replica_whose_start_is_interrupted_is_waited_for(monkeypatch):
+    start, late, interval = threading.Thread.start, [], sys.getswitchinterval()
+
+    def interrupted(thread):
+        if thread.name.startswith("minidp replica 1"):
+            late.append(thread)
+            start(threading.Timer(0.3, start, [thread]))
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dp.launch(lambda world: world.comm.barrier("all"), 3)
+    assert late[0].ident is not None and not late[0].is_alive()
+    assert replica_threads() == [] and sys.getswitchinterval() == interval

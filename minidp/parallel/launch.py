@@ -168,10 +168,12 @@ def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
     """Run the replicas; after a failure, only for as long as they need to notice it.
 
     They are waited for through events: a ``join`` that Ctrl-C interrupts takes a running thread
-    for a stopped one (in Python up to 3.12).
+    for a stopped one (in Python up to 3.12), and one whose ``start`` it interrupts begins later.
     """
+    begun: list[int] = []
     try:
-        for thread in exchange.threads.values():
+        for rank, thread in exchange.threads.items():
+            begun.append(rank)
             thread.start()
         for ended in exchange.ended:
             while exchange.failure is None and not ended.wait(0.1):
@@ -184,9 +186,9 @@ def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
     except BaseException as error:
         exchange.fail(error)
     until = time.monotonic() + GRACE
-    for rank, thread in exchange.threads.items():
-        if thread.ident is not None and _ended(exchange, rank, until):
-            thread.join()
+    for rank in begun:
+        if _ended(exchange, rank, until):
+            exchange.threads[rank].join()
 
 
 def _ended(exchange: Exchange, rank: int, until: float) -> bool:
