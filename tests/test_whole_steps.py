@@ -45,7 +45,7 @@ def test_a_callback_that_raises_leaves_whole_steps(layout):
 
 def interrupted(monkeypatch, layout, kind, method, rank):
     """What is left when the caller fails while replica ``rank`` pauses in ``method``, in step 4."""
-    run, states, pauses = fresh(layout), [], threading.Event()
+    run, states, pauses, raised = fresh(layout), [], threading.Event(), threading.Event()
     for x, y in DATA[:4]:
         states.append(everything(run))
         run(x, y)
@@ -56,11 +56,13 @@ def interrupted(monkeypatch, layout, kind, method, rank):
         here = mode.replica
         if here is not None and (here.step, here.rank) == (4, rank) and not pauses.is_set():
             pauses.set()
-            time.sleep(0.5)
+            raised.wait(10)
+            time.sleep(0.2)  # until the failure is known
         return plain(*args)
 
     def watch(progress):
         if pauses.is_set():
+            raised.set()
             raise Planned
 
     run = fresh(layout)
