@@ -13,7 +13,7 @@ from training import batches, distance, flat, mlp, replica_threads, scheduler, s
 
 import minidp as dp
 from minidp import Tensor, nn, optim
-from minidp.backend.cpu import _controller
+from minidp.backend.cpu import _controller, blas_threads
 from minidp.errors import ReplicaError
 from minidp.mode import mode
 
@@ -140,6 +140,16 @@ def test_nested_and_elsewhere():
 
 def blas():
     return [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"]
+
+
+def test_another_thread_may_put_back_the_number_of_blas_threads():
+    before, limited = blas(), blas_threads(3)
+    limited.__enter__()
+    assert set(blas()) == {3}
+    thread = threading.Thread(target=limited.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    assert blas() == before
 
 
 def test_two_launches_at_once_put_the_process_back_as_it_was():
