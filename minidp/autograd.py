@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,11 +27,13 @@ def backward(
     ``gradient`` is the cotangent of ``self``; it may be left out for one element. In a replica it
     is then this replica's share of the rows, so that the sum over replicas is the mean over all.
     """
+    replica = mode.replica
+    seed = _seed(self, gradient, 1.0 if replica is None else replica.seed())
     if inputs is None:
-        run([self], [_seed(self, gradient)], None, retain_graph, create_graph)
+        run([self], [seed], None, retain_graph, create_graph)
         return
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    for leaf, g in zip(inputs, grad(self, inputs, gradient, retain_graph, create_graph,
+    for leaf, g in zip(inputs, grad(self, inputs, seed, retain_graph, create_graph,
                                     allow_unused=True), strict=True):  # fmt: skip
         if g is not None:
             leaf.grad = g if leaf.grad is None else leaf.grad + g
@@ -43,6 +46,9 @@ def grad(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """The gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
 
+    Nothing else gets a gradient, and a replica exchanges none. In a replica a mean over the rows of
+    all replicas is differentiated as such, any other output as what this replica computed alone.
+
     >>> x = dp.tensor(3.0, requires_grad=True)
     >>> dp.grad(x ** 2, x)
     (tensor(6.),)
@@ -50,7 +56,7 @@ def grad(
     ends = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     starts = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     given = grad_outputs if isinstance(grad_outputs, (list, tuple)) else [grad_outputs] * len(ends)
-    seeds = [_seed(end, g) for end, g in zip(ends, given, strict=True)]
+    seeds = [_seed(end, g, _part(end)) for end, g in zip(ends, given, strict=True)]
     if any(start.node is None for start in starts):
         raise GraphError("grad: one of the inputs does not require a gradient")
     wanted: Cotangents = {start.node: None for start in starts if start.node is not None}
@@ -110,7 +116,28 @@ def is_grad_enabled() -> bool:
     return mode.grad
 
 
-def _seed(output: Tensor, gradient: Any) -> Tensor:
+def _part(output: Tensor) -> float:
+    """This replica's part of the cotangents that all replicas give ``output``: its share of the
+    rows if that is a mean over all of them, or computed from such by numbers alone."""
+    replica = mode.replica
+    return replica.fraction if replica is not None and _is_of_all(output) else 1.0
+
+
+def _is_of_all(output: Tensor) -> bool:
+    """Whether numbers that were added over replicas lead to a number, by way of numbers."""
+    seen, stack = dict[Any, None](), [output.fresh().node]
+    while stack:
+        node = stack.pop()
+        if node in seen or node is None or node.op is None or math.prod(node.shape) > 2:
+            continue
+        if node.op.exchanges or node.op is OPS["completed"]:
+            return True
+        seen[node] = None
+        stack += node.parents
+    return False
+
+
+def _seed(output: Tensor, gradient: Any, value: float) -> Tensor:
     if gradient is not None:
         seed = gradient if isinstance(gradient, Tensor) else Tensor(gradient)
         if seed.shape != output.shape:
@@ -121,7 +148,6 @@ def _seed(output: Tensor, gradient: Any) -> Tensor:
             f"backward: the tensor has shape {output.shape}; give its gradient, "
             "or reduce it to one element first"
         )
-    value = mode.replica.seed() if mode.replica is not None else 1.0
     result: Tensor = apply(OPS["full_like"], (output.detach(),), {"value": value})
     return result
 

@@ -28,7 +28,11 @@ def run(
     outputs: Sequence[Tensor], seeds: Sequence[Any], wanted: Cotangents | None,
     retain_graph: bool | None, create_graph: bool,
 ) -> None:  # fmt: skip
-    """Walk back from ``outputs``; leave cotangents in ``wanted``, or in the leaves' grad."""
+    """Walk back from ``outputs``; leave cotangents in ``wanted``, or in the leaves' grad.
+
+    Towards ``wanted`` only rules on the way to one of them are called. So a gradient with respect
+    to inputs costs none with respect to parameters, and a replica reduces nothing for it.
+    """
     keep = create_graph if retain_graph is None else retain_graph
     found = [output.fresh().node for output in outputs]
     roots = [root for root in found if root is not None]
@@ -42,6 +46,9 @@ def run(
     nodes = _collected(roots)
     tensors = create_graph or (mode.watch is not None and mode.watch.tensors)
     walk = Walk(wanted, keep, tensors)
+    if wanted is not None:
+        walk.leading = _leading(nodes, wanted)
+        nodes = [node for node in nodes if node in walk.leading]
     for root, seed in zip(roots, seeds, strict=True):
         seed = seed if tensors else seed.array
         present = walk.pending.get(root)
@@ -71,6 +78,15 @@ def _collected(roots: list[Node]) -> list[Node]:
     return sorted(found, key=_moment, reverse=True)
 
 
+def _leading(nodes: list[Node], wanted: Cotangents) -> dict[Node, None]:
+    """The wanted nodes, and those that depend on one of them."""
+    found: dict[Node, None] = {}
+    for node in reversed(nodes):
+        if node in wanted or any(parent in found for parent in node.parents):
+            found[node] = None
+    return found
+
+
 def _raise_freed(node: Node) -> None:
     raise GraphError(
         f"backward: the graph was freed by an earlier backward; the first freed op is {node!r}. "
@@ -96,6 +112,8 @@ class Walk:
 
     def __init__(self, wanted: Cotangents | None, keep: bool, tensors: bool) -> None:
         self.wanted, self.keep, self.tensors = wanted, keep, tensors
+        self.leading: dict[Node, None] | None = None
+        """The nodes on the way to what is wanted; None: all."""
         self.pending: Cotangents = {}
         self.borrowed: dict[Node, None] = {}
         self.watch = mode.watch
@@ -119,7 +137,10 @@ class Walk:
     def call_rules(self, node: Node, g: Any, pending: Cotangents) -> None:
         """Give the parents of a node the cotangents that its op's rules make of ``g``."""
         saved = node.saved if not self.tensors else _as_tensors(node)
-        for position, call in node.plan.calls:
+        calls, leading = node.plan.calls, self.leading
+        if leading is not None:
+            calls = [each for each in calls if node.parents[each[0]] in leading]
+        for position, call in calls:
             cotangent = call(g, saved, node.constants, position)
             if cotangent is not None:
                 if self.watch is not None:

@@ -73,6 +73,8 @@ def device_list(devices: Any) -> list[Device]:
         found = [each for part in devices for each in device_list(part)]
     else:
         raise DeviceError(f"devices={devices!r}: expected a name, a number or a list of names")
+    if not found:
+        raise DeviceError(f"devices={devices!r}: expected at least one device")
     for each in found:
         if found.count(each) > 1:
             raise DeviceError(f"devices={devices!r}: {each} is named twice")

@@ -33,12 +33,14 @@ class Replica(Protocol):
     generator: Generator
     first_row: int
     alone: bool
+    fraction: float
+    """Rows here / rows everywhere."""
 
     def local(self, shared: Any) -> Any:
         """This replica's tensor for a Parameter or Buffer of the one shared module."""
 
     def seed(self) -> float:
-        """Rows here / rows everywhere: what a replica's backward starts from."""
+        """What a replica's backward starts from: its fraction, multiplied by a loss scale."""
 
     def all_reduce(self, array: Any, name: str) -> Any:
         """The sum of ``array`` over the replicas that have rows in this step."""

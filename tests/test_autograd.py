@@ -342,6 +342,22 @@ CHANGES = {
 }
 
 
+def test_only_rules_on_the_way_to_what_is_asked_for_are_called(own_ops):
+    @op("..., ... -> ...", x=lambda g, y: called.append("x") or g,
+        w=lambda g, y: called.append("w") or g)  # fmt: skip
+    def seen(xp, x, w):
+        return x + w
+
+    called, x, w = [], Tensor(np.ones(3)).requires_grad_(), Tensor(np.ones(3)).requires_grad_()
+    y = (seen(seen(w * 2, w), x) * w).sum()
+    grad(y, x, retain_graph=True)
+    assert called == ["w"]  # the outer op's second argument is x
+    grad(y, w, retain_graph=True)
+    assert called == ["w", "x", "x", "w"]
+    y.backward()
+    assert sorted(called[4:]) == ["w", "w", "x", "x"] and x.grad is not None
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_kept_argument_changed_in_place_is_reported(name):
     x = leaf(1.0, 2.0)

@@ -62,3 +62,9 @@ def test_what_is_no_batch():
         run(x, x, y, table=dp.Whole(x), power=2)
     with pytest.raises(ReplicaError, match=r"4 rows holds an array of 2 rows; .*dp\.Whole"):
         run(x, x, y, table=Tensor(np.ones(2)), power=dp.Whole(2))
+
+
+def test_a_batch_may_lie_on_another_device():
+    (x, y), runs = batches(7, 1)[0], [scheduler(mlp(), devices=2) for _ in range(2)]
+    losses = [float(runs[0](x, y)), float(runs[1](x.to("emu:1"), y.to("emu:1")))]
+    assert losses[0] == losses[1] and np.array_equal(*[flat(run.model) for run in runs])

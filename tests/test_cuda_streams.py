@@ -247,6 +247,12 @@ def test_replicas_train_on_gpus_as_on_the_cpu(gpus, optimizer):
         train = scheduler(model, optimizer=optimizer, devices=devices)
         losses = [float(train(x, y)) for x, y in batches(10, 4, "float32")]
         ours[devices] = np.concatenate([losses, flat(model)])
+    stats = train.stats()
+    assert [*stats["device_memory"]] == ["cuda:0", "cuda:1"]
+    least = sum(p.numel() * p.element_size() for p in model.parameters())
+    for index, most in enumerate(stats["device_memory"].values()):
+        assert most == dp.cuda.max_memory_allocated(index) > 2 * least  # values, gradients
+    assert "MiB on cuda:" in train._stats.metrics().line()
     np.testing.assert_allclose(ours["cuda:0-1"], ours["cpu:0-1"], 1e-4, 1e-5)
 
 

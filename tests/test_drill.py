@@ -215,34 +215,39 @@ def test_nothing_leaks_in_twenty_rounds(place):
 # Ctrl-C: in a process of its own, which trains until it is interrupted, checks itself, trains again
 
 
-def interrupted(place, times):
-    interval = sys.getswitchinterval()
+def interrupted(place, times, native):
+    """``native``: captured steps, which run in native code where they can, on CPU devices."""
+    run, loader = fresh(place, norm=not native, capture=native)
+    run.run(loader, epochs=3)  # compiles what is needed
+    interval, natively = sys.getswitchinterval(), []
     for _ in range(times):
-        run, loader = fresh(place)
+        run, loader = fresh(place, norm=not native, capture=native)
         try:
             print("ready", flush=True)
-            run.run(loader, epochs=10**6)
+            run.run(loader, epochs=10**6, on_epoch=lambda told: natively.append(told.native))
         except KeyboardInterrupt:
             print("stopped", flush=True)
         found, number = state(run, loader)
-        assert replica_threads() == [] and sys.getswitchinterval() == interval
+        assert replica_threads() == []
+        assert sys.getswitchinterval() == interval
         assert number == dp.default_generator.step
         run.run(loader)
         after, more = everything(run), dp.default_generator.step - number
         assert 0 < more <= STEPS
-        plain, loader = fresh(place)
+        plain, loader = fresh(place, norm=not native)
         given = chain.from_iterable(repeat(loader))
         plain.run_batches(islice(given, number))
         assert everything(plain) == found
         plain.run_batches(islice(given, more))
         assert everything(plain) == after
         print("right", number, flush=True)
+    assert not native or place.startswith("emu") or any(natively)
 
 
-def interrupt(place, times, seed=0):
+def interrupt(place, times, native, seed=0):
     """Steps after which the process was interrupted, each time."""
     dice = random.Random(seed)
-    command = f"import test_drill; test_drill.interrupted({place!r}, {times})"
+    command = f"import test_drill; test_drill.interrupted({place!r}, {times}, {native})"
     process = subprocess.Popen([sys.executable, "-c", command], cwd=Path(__file__).parent,
                                text=True, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)  # fmt: skip
@@ -250,7 +255,7 @@ def interrupt(place, times, seed=0):
     for _ in range(times):
         if process.stdout.readline() != "ready\n":
             break
-        time.sleep(dice.uniform(0.02, 0.3))
+        time.sleep(dice.uniform(0.02, 0.8 if native else 0.3))
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         if process.stdout.readline() != "stopped\n":
@@ -262,13 +267,15 @@ def interrupt(place, times, seed=0):
     return counts
 
 
+@pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("place", PLACES)
-def test_ctrl_c(place):
-    assert len(interrupt(place, 2)) == 2
+def test_ctrl_c(place, native):
+    assert len(interrupt(place, 3, native)) == 3
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("place", PLACES)
-def test_ctrl_c_twenty_times(place):
-    counts = interrupt(place, 20, seed=1)
+def test_ctrl_c_twenty_times(place, native):
+    counts = interrupt(place, 20, native, seed=1)
     assert len(counts) == 20 and max(counts) > 3

@@ -12,8 +12,8 @@ from minidp import Tensor
 from minidp.errors import ReplicaError
 from minidp.ops.collective import all_reduce
 from minidp.parallel import host
-from minidp.parallel.communicator import bounds
-from minidp.parallel.exchange import Exchange
+from minidp.parallel.communicator import Tag, bounds
+from minidp.parallel.exchange import Exchange, Stopped
 from minidp.parallel.host import tree_sum, tree_total
 
 SIZES = [1, 7, host.SMALL, host.SMALL + 1, 3 * host.SMALL + 5]
@@ -191,6 +191,19 @@ def test_warning_and_deadline():
     with pytest.raises(ReplicaError, match=r"(?s)0 has waited .* 1 to reach barrier.*sleeper"):
         dp.launch(sleeper, 2, args=(1.0,), warn_after=9, deadline=0.2)
     assert time.monotonic() - began < 3 and replica_threads() == []
+
+
+def test_a_wait_that_fails_is_a_failure_before_anyone_else_looks():
+    exchange, tag = Exchange(2, deadline=0.2), Tag("barrier", "end", 1, (0,), np.dtype("f8"))
+    late = exchange.give(0, "key", tag, (0, 1), None)
+    with pytest.raises(ReplicaError, match="replica 0 has waited") as caught:
+        exchange.wait(0, lambda: late.complete, tag, late.missing)
+    assert exchange.failure is caught.value
+    with pytest.raises(Stopped):
+        exchange.give(1, "key", tag, (0, 1), None)
+    exchange.fail(caught.value, "in replica 0")
+    exchange.fail(caught.value, "in replica 1")
+    assert caught.value.__notes__ == ["in replica 0"]
 
 
 def test_a_slow_loader_is_named():

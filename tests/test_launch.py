@@ -13,7 +13,7 @@ from training import batches, distance, flat, mlp, replica_threads, scheduler, s
 
 import minidp as dp
 from minidp import Tensor, nn, optim
-from minidp.backend.cpu import _controller
+from minidp.backend.cpu import _controller, blas_threads
 from minidp.errors import ReplicaError
 from minidp.mode import mode
 
@@ -142,6 +142,16 @@ def blas():
     return [pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"]
 
 
+def test_another_thread_may_put_back_the_number_of_blas_threads():
+    before, limited = blas(), blas_threads(3)
+    limited.__enter__()
+    assert set(blas()) == {3}
+    thread = threading.Thread(target=limited.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join()
+    assert blas() == before
+
+
 def test_two_launches_at_once_put_the_process_back_as_it_was():
     before, interval = blas(), sys.getswitchinterval()
     seen = []
@@ -248,3 +258,20 @@ def test_an_interrupt_from_the_keyboard(text):
     output, errors = process.communicate(timeout=30)
     assert time.monotonic() - began < 2
     assert "left 1" in output and "KeyboardInterrupt" in errors and process.returncode != 0
+
+
+def test_a_replica_whose_start_is_interrupted_is_waited_for(monkeypatch):
+    start, late, interval = threading.Thread.start, [], sys.getswitchinterval()
+
+    def interrupted(thread):
+        if thread.name.startswith("minidp replica 1"):
+            late.append(thread)
+            start(threading.Timer(0.3, start, [thread]))
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dp.launch(lambda world: world.comm.barrier("all"), 3)
+    assert late[0].ident is not None and not late[0].is_alive()
+    assert replica_threads() == [] and sys.getswitchinterval() == interval

@@ -95,6 +95,23 @@ def test_a_meeting_ends_when_it_is_stopped_or_somebody_is_missing():
     thread.join()
 
 
+@pytest.mark.parametrize("spins", [0, 10**9])
+def test_how_long_a_thread_has_waited_is_counted(spins):
+    meeting = native.Meeting(2, spins=spins)
+    tables = [table([meeting.note(rank)]) for rank in range(2)]
+    threads = [threading.Thread(target=each.run) for each in tables]
+    threads[1].start()
+    time.sleep(0.2)
+    assert meeting.came.tolist() == [0, 1]
+    threads[0].start()
+    for thread in threads:
+        thread.join()
+    first, second = meeting.waited / 1e9
+    assert first < 0.1 and 0.15 < second < 20
+    meeting.reset()
+    assert meeting.waited.tolist() == [0, 0]
+
+
 def test_a_meeting_that_is_asked_to_end_takes_place_for_all_or_none():
     for _ in range(30):
         meeting, seen = native.Meeting(2, seconds=20, spins=10), [0, 0]

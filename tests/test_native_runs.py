@@ -1,6 +1,7 @@
 """Captured steps of a run that stay in native code from step to step: the bytes of eager steps, and
 each step as a whole or not at all."""
 
+import importlib
 import threading
 import time
 import tracemalloc
@@ -16,6 +17,7 @@ from minidp import nn, optim
 from minidp.data import DataLoader, TensorDataset
 from minidp.errors import ReplicaError
 from minidp.mode import mode
+from minidp.parallel.chunk import Chunk
 from minidp.program import native_calls
 from minidp.testing import inject
 
@@ -193,14 +195,17 @@ def test_a_step_that_fails_is_none_and_those_before_have_happened(at, replicas):
 def test_numbers_that_are_not_finite_are_met_in_python(policy, replicas):
     def run(capture):
         train, data = scheduler(devices=replicas, nan=policy, capture=capture), passes_of()[0]
-        data[25] = data[25][0] * np.float32(np.inf), data[25][1]
+        for bad in (25, 39):
+            data[bad] = data[bad][0] * np.float32(np.inf), data[bad][1]
         if policy == "raise":
             with pytest.raises(ReplicaError, match=r"not finite|the loss is"):
                 train.run(data)
         else:
             train.run(data)
         progress = train.progress
-        weights = everything(train)[:2] + everything(train)[3:]
+        weights = everything(train)
+        if policy == "raise":  # then gradients may be gone
+            weights = weights[:2] + weights[3:]
         return weights, progress.steps, progress.skipped, progress.loss_times_rows, progress.native
 
     *found, native = run(True)
@@ -234,6 +239,61 @@ def test_a_step_that_fails_leaves_the_gradients_of_the_one_before(capture):
         train.run(wrong_label(passes_of()[0], 0))
     found = [p.grad.numpy() for p in train.model.parameters()]
     assert all(map(np.array_equal, before, found))
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), 1e12])
+def test_there_need_not_be_a_deadline(seconds):
+    train = scheduler(devices=2, capture=True, deadline=seconds, warn_after=seconds)
+    train.run(passes_of()[0])
+    assert train.progress.native > 30
+
+
+def test_native_steps_are_committed_however_long_it_takes(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("minidp.parallel.launch"), "GRACE", 0.0)
+    commit, late, raised = Chunk.commit, [], threading.Event()
+
+    def slow(chunk):
+        if chunk.first > 10 and not late:
+            late.append(chunk.first + chunk.done - 1)
+            raised.wait(10)
+            time.sleep(0.2)  # until the failure is known
+        commit(chunk)
+
+    def watch(progress):
+        if late:
+            raised.set()
+            raise OSError("enough")
+
+    train = scheduler(devices=2, capture=True)
+    monkeypatch.setattr(Chunk, "commit", slow)
+    with pytest.raises(OSError, match="enough"):
+        train.run(passes_of()[0], watch=watch)
+    found, alone = everything(train), scheduler(devices=2)
+    alone.run(passes_of()[0][: late[0]])
+    assert found == everything(alone)
+
+
+def test_a_wait_inside_of_a_native_call_warns_and_is_counted(monkeypatch):
+    orders = importlib.import_module("minidp.kernels.cpu._orders").Orders
+    serve, late = orders.serve, []
+
+    def slow(given, rank):
+        if not late:
+            late.append(given)
+            time.sleep(0.8)
+        return serve(given, rank)
+
+    train = scheduler(devices=2, capture=True, warn_after=0.3)
+    train.run(passes_of()[0])  # compiles what is needed
+    monkeypatch.setattr(orders, "serve", slow)
+    text = r"(?s)replica 0 has waited .* for replica\(s\) 1 to reach the next meeting of .*in slow"
+    with pytest.warns(UserWarning, match=text) as told:
+        train.run(passes_of()[0])
+    assert sum("native call" in str(each.message) for each in told) == 1
+    assert train.progress.native > 30
+    first, second = train._stats.exchange.waited
+    assert first > 0.6 and first > second + 0.3
+    assert train.stats()["busy"][0] == pytest.approx(1 - first / train.stats()["seconds"], abs=0.1)
 
 
 def test_the_loader_is_where_the_last_step_was():

@@ -1,6 +1,7 @@
 """The NCCL communicator against a stand-in: no GPU and no NCCL take part in these tests."""
 
 import importlib
+import threading
 import time
 
 import numpy as np
@@ -150,6 +151,26 @@ def test_failures_end_waits(launch):
     with pytest.raises(ReplicaError, match="replica 1 has ended"):
         launch(missing, 2)
     assert time.monotonic() - began < 5
+
+
+def test_what_all_have_queued_all_get_after_a_failure_elsewhere(launch):
+    ended = []
+
+    def program(world, gpus):
+        gpus.silent = {0, 1, 2}
+        world.comm.barrier("all are silent")
+        work = world.comm.all_reduce(computed(gpus, LARGE, 1), "a")
+        if world.rank == 0:
+            threading.Timer(0.4, gpus.silent.clear).start()
+        assert (work.wait() == 3).all()
+        ended.append(world.rank)
+
+    def watch():
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        launch(program, 3, watch=watch)
+    assert sorted(ended) == [0, 1, 2]
 
 
 def test_what_nccl_cannot_add(launch):

@@ -11,7 +11,7 @@ from training import adam, batches, distance, everything, flat, gradient, mlp, s
 
 import minidp as dp
 from minidp import Tensor, nn, optim
-from minidp.errors import ReplicaError
+from minidp.errors import DeviceError, ReplicaError
 from minidp.nn import functional as F
 from minidp.parallel import host
 
@@ -266,3 +266,9 @@ def test_what_the_scheduler_refuses():
     with pytest.raises(ReplicaError, match="at least 1"):
         scheduler(model, replicas=0)
     assert "2 replica(s) on cpu:0, cpu:1" in repr(scheduler(model, devices=2))
+
+
+@pytest.mark.parametrize("devices", [0, [], (), "cpu:0,cpu:0", "cpu:0,emu:0", "tpu", 1.5])
+def test_devices_that_nobody_has(devices):
+    with pytest.raises(DeviceError, match="device"):
+        scheduler(mlp(), devices=devices)

@@ -5,7 +5,7 @@ from threading import Thread
 import pytest
 from training import adam, batches, distance, everything, flat, mlp, scheduler
 
-from minidp import optim
+from minidp import nn, optim
 from minidp.errors import ReplicaError
 
 DATA = batches(9, 6)
@@ -66,8 +66,49 @@ def test_parameters_that_are_frozen_between_steps(layout, capture):
     assert distance(flat(run.model), expected) < 1e-12
     run.model[0].requires_grad_(False)
     run(*DATA[0])
-    with pytest.raises(ReplicaError, match=r"parameter '0.weight' .* from the next run on"):
+    with pytest.raises(ReplicaError, match=r"parameter\(s\) '0.weight', .* from the next run on"):
         run.run(DATA, on_step=lambda progress: run.model[0].requires_grad_(True))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("capture", [False, True])
+@pytest.mark.parametrize("used", [False, True])
+def test_parameters_that_are_added_between_steps(layout, capture, used):
+    class Growing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net, self.more, self.grown = mlp(), mlp(), False
+
+        def forward(self, x):
+            return self.net(x) + self.more(x) if self.grown else self.net(x)
+
+    def grow(progress):
+        if progress.steps == 4:
+            run.model.more.requires_grad_(True)
+            run.optimizer.add_param_group({"params": run.model.more.parameters(), "lr": 0.03})
+            run.model.grown = used
+
+    def fresh():
+        model = Growing()
+        model.more.requires_grad_(False)
+        optimizer = optim.SGD(model.net.parameters(), 0.1, momentum=0.9)
+        return scheduler(model, None, optimizer, capture=capture, unused="ignore", **layout)
+
+    run = fresh()
+    run.run(DATA[:4])
+    run.progress.steps = 4
+    grow(run.progress)
+    run.run(DATA[4:])
+    expected, run = everything(run), fresh()
+    with pytest.raises(ReplicaError, match=r"parameter\(s\) 'more.0.weight', .* two runs"):
+        run.run(DATA, on_step=grow)
+    assert run.progress.steps == 4
+    run.run(DATA[4:])
+    assert everything(run) == expected
+    run = fresh()
+    run.run(DATA[:4], on_epoch=lambda progress: grow(progress))
+    run.run(DATA[4:])
+    assert everything(run) == expected
 
 
 def test_one_run_at_a_time():

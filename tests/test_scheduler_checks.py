@@ -127,6 +127,7 @@ def test_stats_and_the_log(tmp_path):
     assert len(stats["busy"]) == 2 and all(0 <= share <= 1 for share in stats["busy"])
     assert stats["reduced"] == 20 * sum(b.master.data.nbytes for b in run.buckets)
     assert 0 < stats["exposed"] < stats["seconds"] and stats["peak_memory"] > 1e6
+    assert stats["device_memory"] == {}  # CPU devices have no memory of their own
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     ends = [line for line in lines if line["step"] == 20]
     assert [line["epoch"] for line in ends] == [0, 1]

@@ -12,8 +12,6 @@ from minidp import Tensor, nn, optim
 from minidp.data import DataLoader, TensorDataset
 from minidp.errors import ReplicaError
 from minidp.mode import mode
-from minidp.parallel import host
-from minidp.parallel.exchange import Exchange
 from minidp.testing import inject
 
 DATA = batches(8, 9)
@@ -129,63 +127,6 @@ def test_a_gradient_that_is_not_finite():
 def test_labels_out_of_range():
     data = [*DATA[:4], (DATA[4][0], Tensor(np.full(8, 77)))]
     check(LAYOUTS[0], lambda run: lambda: run.run(data), ValueError, "step 5")
-
-
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_a_callback_that_raises_leaves_whole_steps(layout):
-    """It can strike anywhere; what it leaves is what some number of good steps leads to."""
-    states = []
-    run = fresh(layout)
-    states.append(everything(run))
-    for x, y in DATA:
-        run(x, y)
-        states.append(everything(run))
-
-    def watch(progress):
-        raise Planned("watch")
-
-    for _ in range(6):
-        run = fresh(layout)
-        with pytest.raises(Planned):
-            run.run(DATA, watch=watch)
-        assert replica_threads() == []
-        found = everything(run)
-        assert found in states
-        assert found[-1]["step"] == states.index(found)
-
-
-def test_failures_at_random_moments_leave_whole_steps(monkeypatch):
-    """With sleeps at random, between the halves of a commit too."""
-    random = np.random.default_rng(0)
-    give, wait = Exchange.give, Exchange.wait
-
-    def slow(function):
-        def call(*args):
-            time.sleep(random.choice([0, 0, 0.001, 0.003]))
-            return function(*args)
-
-        return call
-
-    monkeypatch.setattr(Exchange, "give", slow(give))
-    monkeypatch.setattr(Exchange, "wait", slow(wait))
-    monkeypatch.setattr(host, "SMALL", 16)
-    run, states = fresh(LAYOUTS[0]), []
-    states.append(everything(run))
-    for x, y in DATA:
-        run(x, y)
-        states.append(everything(run))
-    for trial in range(12):
-        run = fresh(LAYOUTS[0])
-        calls = iter(range(100))
-
-        def watch(progress, calls=calls, trial=trial):
-            if next(calls) == trial % 2:
-                time.sleep(random.random() * 0.05)
-                raise Planned("watch")
-
-        with pytest.raises(Planned):
-            run.run(DATA, watch=watch)
-        assert everything(run) in states
 
 
 def test_ranks_that_go_separate_ways():

@@ -232,3 +232,34 @@ def test_failures_leave_no_cycles(no_collector):
         except ReplicaError:
             continue
     assert gc.collect() == 0
+
+
+def test_a_rule_that_raises_says_that_the_step_may_not_be_whole():
+    class Rule(optim.SGD):
+        def update(self, *given):
+            if run.progress.steps == 2:
+                raise MemoryError("no room")
+            super().update(*given)
+
+    model = mlp()
+    run = dp.Scheduler(model, nn.CrossEntropyLoss(), Rule(model.parameters(), 0.1), devices=2)
+    with pytest.raises(MemoryError, match="no room") as caught:
+        run.run(DATA)
+    assert "optimizer's rule" in caught.value.__notes__[0] and run.progress.steps == 2
+
+
+def test_loaders_that_cannot_be_run():
+    run = scheduler(mlp(), devices=2)
+    with pytest.raises(ReplicaError, match=r"generator, epochs=2.*gives its batches once"):
+        run.run((each for each in DATA), 2)
+    with pytest.raises(ReplicaError, match=r"run\(None\): expected a loader"):
+        run.run(None)
+    assert len(run.run(iter(DATA))) == 1
+
+
+def test_the_default_metric_is_of_classes():
+    model = nn.Sequential(*mlp(), nn.Flatten(0))
+    run = scheduler(model, lambda outputs, targets: (outputs**2).mean(), devices=2)
+    with pytest.raises(ReplicaError, match=r"outputs \(rows, classes\).*shape \((16|20),\)"):
+        run.evaluate(DATA)
+    assert run.evaluate(DATA, {})["loss"] > 0

@@ -221,8 +221,20 @@ QUICK = settings(max_examples=12, stateful_step_count=6, deadline=None, phases=P
                  suppress_health_check=CHECKS)  # fmt: skip
 FULL = settings(QUICK, max_examples=1000)
 
-for machine in (Exact, Bytes):
-    case = type(f"Test{machine.__name__}", (machine.TestCase,), {"settings": QUICK})
-    globals()[case.__name__] = case
-    long = type(f"TestLong{machine.__name__}", (machine.TestCase,), {"settings": FULL})
-    globals()[long.__name__] = pytest.mark.slow(long)
+
+class TestExact(Exact.TestCase):
+    settings = QUICK
+
+
+class TestBytes(Bytes.TestCase):
+    settings = QUICK
+
+
+@pytest.mark.slow
+class TestLongExact(Exact.TestCase):
+    settings = FULL
+
+
+@pytest.mark.slow
+class TestLongBytes(Bytes.TestCase):
+    settings = FULL

@@ -2,6 +2,8 @@
 
 import gc
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import numba
 from numba import types
@@ -80,8 +82,7 @@ def compiled(function, **options):
 
     Machine code is kept in `__pycache__` beside the source, else in the user's cache folder; where
     neither can be written, each process compiles anew. `function` must be a plain module-level
-    function: Numba never finds closures again in its cache. Functions that call each other belong
-    in one file, because a cached caller is not renewed when a callee in another file changes.
+    function: Numba never finds closures again in its cache.
     """
     try:
         result = numba.njit(**OPTIONS, **options, cache=True)(function)
@@ -91,7 +92,16 @@ def compiled(function, **options):
         result.__class__ = Function
         if isinstance(result._cache, FunctionCache):
             result._cache.__class__ = Kept
+            result._cache._cache_file._source_stamp = _sources()
     return result
+
+
+@cache
+def _sources():
+    """What tells whether a file of kernels has changed. Numba looks at a function's own file only,
+    and would go on calling what another file has changed: with other arguments, it may be."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
 def part(function):

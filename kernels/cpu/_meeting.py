@@ -25,12 +25,13 @@ class Meeting:
 
     def __init__(self, size, seconds=300.0, spins=SPINS):
         self.size, self.seconds, self.spins = size, seconds, spins
-        self._memory = np.zeros(LINE * (size + 2), np.int64)
+        self._memory = np.zeros(LINE * (2 * size + 2), np.int64)
         at = -start(self._memory) % (8 * LINE) // 8
-        lines = self._memory[at : at + LINE * (size + 1)]
-        self.end, self.came = lines[:2], lines[LINE:]
-        """Whether there will be no more meetings, and whether that was asked for; how often each
-        thread came, the first word of a line for each."""
+        lines = self._memory[at : at + LINE * (2 * size + 1)]
+        self.end, counts = lines[:2], lines[LINE:].reshape(2, size, LINE)
+        """Whether there will be no more meetings, and whether that was asked for."""
+        self.came, self.waited = counts[:, :, 0]
+        """How often each thread came, and how many nanoseconds it has waited for others."""
 
     @property
     def stopped(self):
@@ -51,12 +52,12 @@ class Meeting:
 
     def reset(self):
         """Begin anew, when nobody is there."""
-        self.end[:], self.came[:] = 0, 0
+        self.end[:], self.came[:], self.waited[:] = 0, 0, 0
 
     def note(self, place):
         """The entry of a table at which the thread number ``place`` meets the others."""
         words = [start(self.end), start(self.came), place, self.size,
-                 *waiting_words(self.spins, self.seconds)]  # fmt: skip
+                 start(self.waited[place:]), *waiting_words(self.spins, self.seconds)]  # fmt: skip
         note = Note(_meet()[0], words, [], "meet")
         note.keeps = self
         return note
@@ -64,7 +65,8 @@ class Meeting:
 
 @once
 def _meet():
-    """Frame: the addresses of `end` and `came`, which thread, how many meet; `waiting_words`."""
+    """Frame: the addresses of `end` and `came`, which thread, how many meet, the address of what it
+    has waited; `waiting_words`."""
     return Meet("meet").built().address()
 
 
@@ -75,7 +77,8 @@ class Meet(Waiter):
         builder, frame = self.builder, self.function.args[0]
         self.end, came = (self.words(self.load(frame, place)) for place in range(2))
         place, size = self.load(frame, 2), self.load(frame, 3)
-        self.begin(4)
+        self.waited = self.words(self.load(frame, 4))
+        self.begin(5)
         asked = builder.icmp_signed("!=", self.seen(self.end, 1), I64(0))
         with builder.if_then(asked, likely=False):
             self.tell(I64(1), self.end, 0)
@@ -85,7 +88,7 @@ class Meet(Waiter):
         self.tell(turn, came, own)
         with self.each(size) as other:
             line = builder.mul(other, I64(LINE))
-            self.wait(came, line, turn, self._leave_if_ended, self._stop)
+            self.wait(came, line, turn, self._leave_if_ended, self._stop, self.waited)
         builder.ret(I32(0))
         return self
 

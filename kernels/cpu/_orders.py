@@ -19,9 +19,10 @@ PATIENCE = 5e-3
 """Seconds that a thread waits natively: what Python does between two calls takes less."""
 SPINS = 100
 """Looks before it yields its core, between one look and the next."""
-DONE, ENTRY, HEADER, STOP = range(4)
+DONE, ENTRY, HEADER, STOP, WAITED = range(5)
 """Of a thread's line: how many orders it has carried out, and how the last table ended; the header
-of its next table, 0 to leave; the address of what to set to 1 where the table stops."""
+of its next table, 0 to leave; the address of what to set to 1 where the table stops; nanoseconds
+that it has waited."""
 
 
 class Orders:
@@ -61,8 +62,16 @@ class Orders:
         return bool(self._lines[place, DONE] < self.given)
 
     def entries(self):
-        """For each thread, the entry of its table that has stopped, or -1."""
-        return self._lines[:, ENTRY].tolist()
+        """For each thread, the entry of its table that has stopped, or -1; None if it has not run
+        the table at all."""
+        ended = zip(self._lines[:, DONE] >= self.given, self._lines[:, ENTRY].tolist(), strict=True)
+        return [entry if done else None for done, entry in ended]
+
+    def waited(self):
+        """For each thread, how many nanoseconds it has waited since this was asked last."""
+        found = self._lines[:, WAITED].copy()
+        self._lines[:, WAITED] = 0
+        return found
 
 
 @once
@@ -90,6 +99,7 @@ class Carry(Waiter):
         place, self.size, self.drive = (self.load(frame, place) for place in range(2, 5))
         self.begin(5)
         self.own = self.at(self.lines, self.builder.mul(place, I64(LINE)))
+        self.waited = self.at(self.own, I64(WAITED))
 
     def _carry_out(self, turn):
         """Run the table; say how it ended, then that it has."""
@@ -122,7 +132,8 @@ class Lead(Carry):
         self.tell(turn, self.own, DONE)
         with self.each(self.size) as other:
             line = builder.mul(other, I64(LINE))
-            self.wait(self.lines, self.add(line, DONE), turn, self._nothing, self._give_up)
+            place = self.add(line, DONE)
+            self.wait(self.lines, place, turn, self._nothing, self._give_up, self.waited)
         builder.ret(I32(0))
         return self
 
@@ -139,7 +150,7 @@ class Serve(Lead):
         builder.branch(again)
         builder.position_at_end(again)
         turn = self.add(self.load(self.own, DONE), 1)
-        self.wait(self.number, 0, turn, self._nothing, self._give_up)
+        self.wait(self.number, 0, turn, self._nothing, self._give_up, self.waited)
         with builder.if_then(builder.not_(self._is_to_run())):
             self.tell(turn, self.own, DONE)
             builder.ret(I32(0))

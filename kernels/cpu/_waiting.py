@@ -50,9 +50,10 @@ class Waiter(Code):
         """Write a number for other threads; they see what was written before it, too."""
         self.builder.store_atomic(value, self.at(words, place), "release", 8)
 
-    def wait(self, words, place, number, meanwhile, too_late):
+    def wait(self, words, place, number, meanwhile, too_late, waited=None):
         """Look until the number at a place has become so large. `meanwhile` is what else to do
-        between looks, `too_late` what to do when the time is over; both write code."""
+        between looks, `too_late` what to do when the time is over; both write code. To the first
+        word of `waited` the nanoseconds are added that it took, unless the first look saw it."""
         builder, first = self.builder, self.builder.block
         look, rest, there = (builder.append_basic_block(n) for n in ("look", "rest", "there"))
         builder.store(I64(0), self.began)
@@ -63,6 +64,9 @@ class Waiter(Code):
         here = builder.icmp_signed(">=", self.seen(words, place), number)
         builder.cbranch(here, there, rest)
         builder.position_at_end(rest)
+        if waited is not None:
+            with builder.if_then(builder.icmp_signed("==", looks, I64(0))):
+                builder.store(self._now(), self.began)
         meanwhile()
         self._rest()
         with builder.if_then(builder.icmp_signed(">", looks, self.spins), likely=False):
@@ -74,6 +78,10 @@ class Waiter(Code):
         looks.add_incoming(self.add(looks, 1), builder.block)
         builder.branch(look)
         builder.position_at_end(there)
+        if waited is not None:
+            with builder.if_then(builder.icmp_signed(">", looks, I64(0))):
+                took = builder.sub(self._now(), builder.load(self.began))
+                self.store(self.add(self.load(waited, 0), took), waited, 0)
 
     def _rest(self):
         if platform.machine() in ("x86_64", "AMD64"):
@@ -81,13 +89,18 @@ class Waiter(Code):
             known = self.module.globals.get(PAUSE) or ir.Function(self.module, kind, PAUSE)
             self.builder.call(known, [])
 
-    def _look_at_the_clock(self, too_late):
+    def _now(self):
+        """Nanoseconds of the clock."""
         builder = self.builder
         kind = ir.FunctionType(I32, [I32, WORDS]).as_pointer()
         clock = builder.inttoptr(self.clock, kind)
         builder.call(clock, [builder.trunc(self.which, I32), self.time])
         seconds = builder.mul(self.load(self.time, 0), I64(10**9))
-        now, first = self.add(seconds, self.load(self.time, 1)), builder.load(self.began)
+        return self.add(seconds, self.load(self.time, 1))
+
+    def _look_at_the_clock(self, too_late):
+        builder = self.builder
+        now, first = self._now(), builder.load(self.began)
         is_first = builder.icmp_signed("==", first, I64(0))
         builder.store(builder.select(is_first, now, first), self.began)
         waited = builder.sub(now, builder.load(self.began))

@@ -73,6 +73,11 @@ class Backend(ABC):
     def synchronize(self) -> None:  # noqa: B027 - most backends have nothing to wait for
         """Wait until the work given to this thread's current device is done."""
 
+    def peak_memory(self, index: int) -> int | None:
+        """The most bytes that arrays on device ``index`` have taken; None where they lie in the
+        memory of the process, which is all that is known then."""
+        return None
+
     def range(self, name: str) -> AbstractContextManager[Any]:
         """A span of time with a name, for the tools that draw what a device did."""
         return nullcontext()

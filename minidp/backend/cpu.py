@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -48,10 +49,29 @@ def switches() -> Any:
     return importlib.import_module("minidp.kernels.cpu").switches
 
 
-def blas_threads(count: int) -> AbstractContextManager[Any]:
-    """Let BLAS use ``count`` threads for a ``with`` block; the number belongs to the process."""
-    limits: AbstractContextManager[Any] = _controller().limit(limits=count, user_api="blas")
-    return limits
+@contextmanager
+def blas_threads(count: int) -> Iterator[None]:
+    """Let BLAS use ``count`` threads for a ``with`` block; the number belongs to the process. The
+    block may end in another thread than it began in."""
+    before = [(each, each.num_threads) for each in _blas_controllers()]
+    set_num_threads(count)
+    try:
+        yield
+    finally:
+        for library, number in before:
+            _set_threads(library, number)
+
+
+def _blas_controllers() -> list[Any]:
+    return [each for each in _controller().lib_controllers if each.user_api == "blas"]
+
+
+def _set_threads(library: Any, count: int) -> None:
+    """Set it in whichever thread that is: threadpoolctl 3.8 listens to the first thread that has
+    set a number, and to no other one unless it is told that the first is done."""
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
+    library.set_num_threads(count)
 
 
 def blas_libraries() -> list[dict[str, Any]]:
@@ -64,7 +84,8 @@ def set_num_threads(count: int) -> None:
     """Let matrix products on the CPU use ``count`` threads, from now on. (A replica uses one.)"""
     if not isinstance(count, int) or count < 1:
         raise ValueError(f"set_num_threads({count!r}): expected an integer of at least 1")
-    blas_threads(count)
+    for library in _blas_controllers():
+        _set_threads(library, count)
 
 
 def get_num_threads() -> int:

@@ -176,6 +176,9 @@ class CudaBackend(GpuBackend):
     def synchronize(self) -> None:
         self.xp.cuda.Device().synchronize()
 
+    def peak_memory(self, index: int) -> int | None:
+        return self.statistics.most_allocated(index)
+
     def capturing(self) -> bool:
         """Whether this thread's work is being captured in a graph."""
         return bool(self.xp.cuda.get_current_stream().is_capturing())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from minidp.device import Device
 from minidp.errors import ReplicaError
 from minidp.nested import leaves, mapped
@@ -117,4 +119,6 @@ def _sized(leaf: Any) -> Any:
 
 def to_device(leaf: Any, device: Device) -> Any:
     """A Tensor on ``device``; anything else as it is."""
-    return leaf.to(device) if isinstance(leaf, Tensor) and device.type != "cpu" else leaf
+    if not isinstance(leaf, Tensor) or (device.type == "cpu" and type(leaf.array) is np.ndarray):
+        return leaf
+    return leaf.to(device)

@@ -167,10 +167,12 @@ class Chunk:
         headers = [table.ready(self.count) for table in self.step.tables]
         orders.give(headers, self.step.meeting.stops())
 
-    def end(self, entries: Sequence[int]) -> None:
-        """Each replica's table has ended, stopped at an entry or, if that is -1, by itself."""
+    def end(self, entries: Sequence[int | None]) -> None:
+        """Each replica's table has ended, stopped at an entry or, if that is -1, by itself; None:
+        it has not run, and the others wait for it in the first step."""
         self.entries, tables = entries, self.step.tables
-        done = [t.done(entry, self.count) for t, entry in zip(tables, entries, strict=True)]
+        done = [0 if entry is None else t.done(entry, self.count)
+                for t, entry in zip(tables, entries, strict=True)]  # fmt: skip
         self.done = min(done)
         """How many steps have happened."""
 
@@ -191,7 +193,7 @@ class Chunk:
         """What the steps leave behind: gradients, the optimiser's state, counters."""
         self.step.seconds = (perf_counter() - self.began) / self.done
         tables = zip(self.step.tables, self.entries, strict=True)
-        spoiled = any(table.spoiled(at) for table, at in tables)
+        spoiled = any(table.spoiled(at) for table, at in tables if at is not None)
         self.step.commit(self.done, self._totals, not spoiled)
         self.batches.used[self.done - 1]()
         for plan in self.plans:

@@ -38,6 +38,17 @@ class Commit:
         self.totals = self.sums[-1].riding if self.sums else agree(world.comm, numbers, "loss")
         self.verdict = Verdict(self.totals)
 
+    def happen(
+        self, optimizer: Any, updates: Sequence[BucketUpdate],
+        accepted: Callable[[list[float], str], None] | None,
+    ) -> None:  # fmt: skip
+        """Agree on what becomes of the step, and do this replica's part of it."""
+        if accepted is None:
+            self.require_gradients()
+        self.gather()
+        self.inspect(self.world.inspections)
+        self.apply(optimizer, updates, accepted)
+
     def require_gradients(self) -> None:
         """A ReplicaError when no replica's backward came by since the last step."""
         if not any(any(found.used) for found in self.sums):
@@ -76,10 +87,8 @@ class Commit:
         """Update this replica's slices; one replica acts for all, another if optimisers differ."""
         world, skip = self.world, self.verdict.skip
         self._scale()
-        for update, found in zip(updates, self.sums, strict=True):
-            if not skip:
-                with world.span("update", str(found.end), found.bytes):
-                    update.run(found, world.rank)
+        if not skip:
+            self._update(updates)
         if world.rank == world.now.lead:
             with world.span("commit", ""):
                 self._act_for_all()
@@ -88,6 +97,19 @@ class Commit:
         if not skip and world.exchange.once(optimizer, lambda: world.rank) == world.rank:
             for update, found in zip(updates, self.sums, strict=True):
                 update.advance(found)
+
+    def _update(self, updates: Sequence[BucketUpdate]) -> None:
+        world = self.world
+        try:
+            for update, found in zip(updates, self.sums, strict=True):
+                with world.span("update", str(found.end), found.bytes):
+                    update.run(found, world.rank)
+        except Exception as error:
+            error.add_note(
+                "it was raised by the optimizer's rule, after all had agreed to the step: some "
+                "parameters may have been updated, so go on from a checkpoint"
+            )
+            raise
 
     def end(self, afterwards: Callable[[], None] | None) -> None:
         """Wait until all have done their part; then one calls ``afterwards``, if there is such."""
@@ -109,7 +131,7 @@ class Commit:
                 found.bucket.refresh()
 
     def _scale(self) -> None:
-        if self.verdict.scale != 1 and not self.verdict.skip:
+        if self.verdict.scale != 1:
             for found in self.sums:
                 found.multiply(self.world.rank, self.verdict.scale)
             self.world.comm.barrier("gradients scaled")

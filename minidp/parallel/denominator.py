@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.errors import ReplicaError
 from minidp.mode import aside, mode, switched, told_as
 from minidp.nn.loss import ClassLoss, Loss
 from minidp.ops.collective import completed
@@ -106,9 +107,21 @@ class Sums:
     def others(self, own: Tensor) -> Tensor:
         """The sum without ``own``, in the order in which the sums were met."""
         place, self._place = self._place, self._place + 1
+        self._check_noted(own, place)
         total = self._totals[place].reshape(own.shape).astype(own.dtype)
         result: Tensor = Tensor(total).to(own.device) - own
         return result
+
+    def _check_noted(self, own: Tensor, place: int) -> None:
+        """A ReplicaError when a part's own sum is no longer what was noted of it."""
+        noted = [host(Tensor(each)) for each in self.noted[self._part][place : place + 1]]
+        limit = 1e4 * np.finfo(own.dtype).eps
+        if not noted or not np.allclose(host(own), noted[0], limit, limit, True):
+            raise ReplicaError(
+                f"accumulate: mean {place + 1} of the step depends on another mean over the rows, "
+                "or on chance, so that it is not known before all parts have run: leave out "
+                "accumulate, or detach what it depends on from the rows"
+            )
 
 
 @told_as("the sum elsewhere")

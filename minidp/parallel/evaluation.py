@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
+from minidp.errors import ReplicaError
 from minidp.tensor import Tensor
 
 
 def correct(outputs: Tensor, targets: Tensor) -> Tensor:
     """Whether the largest output is that of the target class, row by row."""
+    if not isinstance(outputs, Tensor) or outputs.ndim < 2:
+        what = f"shape {outputs.shape}" if isinstance(outputs, Tensor) else type(outputs).__name__
+        raise ReplicaError(
+            f"evaluate: accuracy is of outputs (rows, classes), the model's are {what}: give other "
+            "metrics, such as metrics={}"
+        )
     result: Tensor = outputs.argmax(1) == targets
     return result
+
+
+def means(parts: Sequence[Any], names: Sequence[str]) -> dict[str, float]:
+    """The mean loss and metrics, from what ``Evaluation`` gives of each replica."""
+    rows, weight = (sum(part[i] for part in parts) for i in (0, 1))
+    if rows == 0:
+        raise ReplicaError("evaluate: the loader gave no rows")
+    loss, *sums = (sum(part[2][i] for part in parts) for i in range(len(names) + 1))
+    mean = loss / weight if weight else float("nan")
+    return {"loss": mean, **dict(zip(names, [each / rows for each in sums], strict=True))}
 
 
 @contextmanager

@@ -11,7 +11,8 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,8 +73,13 @@ class Exchange:
         self.steps: dict[int, int] = {}
         self.ended = [threading.Event() for _ in range(size)]
         self.shared: dict[Hashable, Any] = {}
+        self._noted = False
+        self.committing: set[int] = set()
+        """Ranks whose part in the end of a step is not to be interrupted."""
         self.at_failure: list[Callable[[], None]] = []
         """What wakes those who wait elsewhere."""
+        self.looks: list[Callable[[Exchange], None]] = []
+        """What the thread that launched the replicas calls often, with this: it may warn."""
         self._once = threading.Lock()
         self.turns: dict[int, threading.Lock] = {}
         self.holding: set[int] = set()
@@ -104,9 +110,13 @@ class Exchange:
             return self.shared[key]
 
     def finish(self, rank: int, current: Round) -> None:
-        """Say that ``rank`` has done its part of the work of a complete round."""
+        """Say that ``rank`` has done its part of the work of a complete round.
+
+        After a failure that does not count: so all see the round finished, or none does.
+        """
         with self.condition:
-            current.finished.add(rank)
+            if self.failure is None:
+                current.finished.add(rank)
             if len(current.finished) == len(current.members):
                 self.condition.notify_all()
 
@@ -134,7 +144,11 @@ class Exchange:
         try:
             with self.condition:
                 self.waiting[rank] = (until, what, missing)
-                self._wait(rank, until, what, missing)
+                try:
+                    self._wait(rank, until, what, missing)
+                except Exception as error:
+                    self.fail(error)  # at once: what others give from now on comes too late
+                    raise
         finally:
             with self.condition:
                 self.waiting.pop(rank, None)
@@ -145,7 +159,7 @@ class Exchange:
     def _wait(
         self, rank: int, until: Callable[[], bool], what: object, missing: Callable[[], list[int]]
     ) -> None:
-        began, warned = time.monotonic(), _debugged()
+        began, warned = time.monotonic(), debugged()
         while True:
             if until():
                 return
@@ -154,9 +168,9 @@ class Exchange:
             waited = time.monotonic() - began
             if waited > self.warn_after and not warned:
                 warned = True
-                warnings.warn(self._report(rank, what, missing(), waited), stacklevel=2)
-            if waited > self.deadline and not _debugged():
-                raise ReplicaError(self._report(rank, what, missing(), waited))
+                warnings.warn(self.report(rank, what, missing(), waited), stacklevel=2)
+            if waited > self.deadline and not debugged():
+                raise ReplicaError(self.report(rank, what, missing(), waited))
             self.condition.wait(min(1.0, self.warn_after, self.deadline))
 
     def _check_progress(self) -> None:
@@ -171,7 +185,8 @@ class Exchange:
             + ". All replicas must go through the same collectives, in the same order"
         )  # fmt: skip
 
-    def _report(self, rank: int, what: object, missing: list[int], waited: float) -> str:
+    def report(self, rank: int, what: object, missing: list[int], waited: float) -> str:
+        """What is said of a long wait: of whom for whom, and where those are."""
         frames = sys._current_frames()
         stacks = []
         for each in missing:
@@ -195,8 +210,9 @@ class Exchange:
         with self.condition:
             if self.failure is None:
                 self.failure = error
-                if where:
-                    error.add_note(where)
+            if self.failure is error and where and not self._noted:
+                self._noted = True
+                error.add_note(where)
             self.condition.notify_all()
         for wake in self.at_failure:
             wake()
@@ -212,6 +228,15 @@ class Exchange:
                 self.failure = Stopped()
             return failure
 
+    @contextmanager
+    def whole(self, rank: int) -> Iterator[None]:
+        """A block that a launch lets ``rank`` end, also after a failure: a step happens whole."""
+        self.committing.add(rank)
+        try:
+            yield
+        finally:
+            self.committing.discard(rank)
+
     def depart(self, rank: int) -> None:
         """Say that ``rank`` has ended."""
         self.end_turn(rank)
@@ -222,6 +247,14 @@ class Exchange:
     def check(self) -> None:
         """Raise Stopped when some replica has failed."""
         if self.failure is not None:
+            raise Stopped
+
+    def check_lost(self, ranks: Iterable[int]) -> None:
+        """Raise Stopped when a failure has ended one of ``ranks``: what all of them have begun may
+        never come."""
+        if self.failure is None:
+            return
+        if any(self.ended[rank].is_set() and rank not in self.gone for rank in ranks):
             raise Stopped
 
     def share_device(self, rank: int, lock: threading.Lock) -> None:
@@ -249,6 +282,6 @@ class Exchange:
             self.turns[rank].release()
 
 
-def _debugged() -> bool:
+def debugged() -> bool:
     """Whether a debugger holds the program, which makes every wait long."""
     return sys.gettrace() is not None

@@ -29,7 +29,8 @@ LEAST_SCALE = 2.0**-24
 
 
 class Verdict:
-    """What becomes of a step: gradients are to be multiplied by ``scale``, or it is skipped.
+    """What becomes of a step: gradients are to be multiplied by ``scale``; or it is skipped, and
+    they are to be seen, without the loss scale, but not used.
     ``totals`` are the sums of what replicas gave beside them, such as the loss."""
 
     def __init__(self, totals: Sequence[float]) -> None:
@@ -161,7 +162,8 @@ class ClipNorm(Inspection):
     def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
         self.norm = verdict.scale * norm_of(found, self.order)
         coefficient = self.limit / (self.norm + 1e-6)
-        verdict.scale *= min(1.0, coefficient) if math.isfinite(self.norm) else coefficient
+        if not verdict.skip:
+            verdict.scale *= min(1.0, coefficient) if math.isfinite(self.norm) else coefficient
 
 
 def power_sum(block: Array, order: float) -> float:

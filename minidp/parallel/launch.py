@@ -107,9 +107,11 @@ def launch_on(
 
     def run(rank: int) -> None:
         try:
-            exchange.take_turn(rank)
-            results[rank] = _program(program, args, rank, places, exchange, store, modes, random)
-            exchange.depart(rank)
+            with _SETTINGS:
+                exchange.take_turn(rank)
+                results[rank] = _program(program, args, rank, places, exchange, store, modes,
+                                         random)  # fmt: skip
+                exchange.depart(rank)
         except Stopped:
             pass
         except BaseException as error:
@@ -125,8 +127,7 @@ def launch_on(
             exchange.share_device(rank, locks[place])
         name = f"minidp replica {rank} on {place}"
         exchange.threads[rank] = threading.Thread(target=run, args=(rank,), name=name, daemon=True)
-    with _SETTINGS:
-        _run_threads(exchange, watch)
+    _run_threads(exchange, watch)
     failure = exchange.poison()
     if failure is not None:
         try:
@@ -167,13 +168,17 @@ def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
     """Run the replicas; after a failure, only for as long as they need to notice it.
 
     They are waited for through events: a ``join`` that Ctrl-C interrupts takes a running thread
-    for a stopped one (in Python up to 3.12).
+    for a stopped one (in Python up to 3.12), and one whose ``start`` it interrupts begins later.
     """
+    begun: list[int] = []
     try:
-        for thread in exchange.threads.values():
+        for rank, thread in exchange.threads.items():
+            begun.append(rank)
             thread.start()
         for ended in exchange.ended:
             while exchange.failure is None and not ended.wait(0.1):
+                for look in exchange.looks:
+                    look(exchange)
                 if watch is not None:
                     watch()
         if watch is not None and exchange.failure is None:
@@ -181,33 +186,44 @@ def _run_threads(exchange: Exchange, watch: Callable[[], None] | None) -> None:
     except BaseException as error:
         exchange.fail(error)
     until = time.monotonic() + GRACE
-    for rank, thread in exchange.threads.items():
-        if thread.ident is not None and exchange.ended[rank].wait(until - time.monotonic()):
-            thread.join()
+    for rank in begun:
+        if _ended(exchange, rank, until):
+            exchange.threads[rank].join()
+
+
+def _ended(exchange: Exchange, rank: int, until: float) -> bool:
+    """Whether a replica ends by the time ``until``, or by the deadline if it commits a step."""
+    ended, last = exchange.ended[rank], until + exchange.deadline
+    while not ended.wait(max(0.0, until - time.monotonic())):
+        if rank not in exchange.committing or until > last:
+            return False
+        until = time.monotonic() + 0.05
+    return True
 
 
 class Settings:
     """What belongs to the whole process while replicas run, of however many launches at once.
 
     BLAS runs one thread per replica, and Python threads take turns often, so that a busy one does
-    not starve the others. The last launch to end puts things back.
+    not starve the others. The last replica to end puts things back: not the thread that launched
+    them, which Ctrl-C may interrupt in the midst of it.
     """
 
     def __init__(self) -> None:
-        self._lock, self._launches, self._undo = threading.Lock(), 0, ExitStack()
+        self._lock, self._replicas, self._undo = threading.Lock(), 0, ExitStack()
 
     def __enter__(self) -> None:
         with self._lock:
-            self._launches += 1
+            self._replicas += 1
             keep_freed_memory()
-            if self._launches == 1:
+            if self._replicas == 1:
                 self._undo.enter_context(blas_threads(1))
                 self._undo.enter_context(_quick_switches())
 
     def __exit__(self, *failure: object) -> None:
         with self._lock:
-            self._launches -= 1
-            if self._launches == 0:
+            self._replicas -= 1
+            if self._replicas == 0:
                 self._undo.close()
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from minidp.backend import get_backend
+from minidp.device import Device
 from minidp.errors import ReplicaError
 
 
@@ -19,7 +21,9 @@ class Metrics:
     ``busy`` is each replica's share of time that it computed; ``exposed`` is the communication
     that no compute hid, averaged over replicas; ``reduced`` are the bytes of gradients that one
     replica gave; ``loader`` is time waited for the loader; ``skipped`` steps changed nothing;
-    ``peak_memory`` is that of the process, 0 where it cannot be told.
+    ``peak_memory`` is that of the process, 0 where it cannot be told; ``device_memory`` is what
+    arrays have taken at most on each device with memory of its own, by its name. (An emulated one
+    has none.)
     """
 
     step: int
@@ -33,6 +37,7 @@ class Metrics:
     loader: float = 0.0
     skipped: int = 0
     peak_memory: int = 0
+    device_memory: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rows_per_second(self) -> float:
@@ -56,6 +61,9 @@ class Metrics:
             parts += [f"{self.reduced / self.steps / 1e6:.1f} MB/step"]
         if self.peak_memory:
             parts += [f"{self.peak_memory / 2**20:,.0f} MiB"]
+        if self.device_memory:
+            name, most = max(self.device_memory.items(), key=lambda each: each[1])
+            parts += [f"{most / 2**20:,.0f} MiB on {name}"]
         return f"step {self.step}: {', '.join(parts)}"
 
     def record(self) -> dict[str, Any]:
@@ -72,6 +80,12 @@ def peak_memory() -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def device_memory(devices: Iterable[Device]) -> dict[str, int]:
+    """The most bytes that arrays have taken on each device, where that is known."""
+    found = {str(each): get_backend(each.type).peak_memory(each.index) for each in devices}
+    return {name: size for name, size in found.items() if size is not None}
 
 
 class Log:

@@ -8,15 +8,17 @@ stops, such as one with a label out of range, is run again in Python, which says
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from fractions import Fraction
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns, sleep
 from typing import TYPE_CHECKING, Any
 
 from minidp.device import cores
 from minidp.errors import ReplicaError
 from minidp.mode import mode
 from minidp.parallel.chunk import Chunk, Kind, kind_at
+from minidp.parallel.exchange import Exchange, debugged
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import Finite, Inspection, Used
 from minidp.parallel.native_table import MOST
@@ -45,7 +47,8 @@ class NativeRuns:
         self.finite = any(isinstance(each, Finite) for each in inspections)
         self.simple = all(isinstance(each, (Finite, Used)) for each in inspections)
         self._here: set[int] = set()
-        self._chunk: Chunk | None = None
+        self.chunk: Chunk | None = None
+        """What runs, or has run last."""
         self._kind: Kind | None = None
         self._split: list[Share] = []
 
@@ -76,6 +79,7 @@ class NativeRuns:
 
     def _orders(self, world: World) -> Any:
         world.exchange.at_failure.append(self._stop)
+        world.exchange.looks.append(Late(self).look)
         few = {} if world.size <= cores() else {"spins": 50}
         return native_calls().Orders(world.size, **few)
 
@@ -83,20 +87,27 @@ class NativeRuns:
         """Run what can be run, then let the others go."""
         chunk = self._prepared(world, feed)
         while chunk is not None:
-            self._chunk = chunk
-            chunk.give(orders)
-            self._wake(world)
-            if not orders.lead():
-                self._wait_for_others(world, orders)
-            chunk.end(orders.entries())
-            self._commit(chunk, world, feed)
+            self.chunk = chunk
+            world.exchange.check()  # a failure from now on stops this chunk
+            with world.exchange.whole(0):
+                self._run(chunk, world, orders)
+                self._commit(chunk, world, feed)
             world.exchange.check()
             whole = chunk.done == chunk.count
             chunk = self._prepared(world, feed) if whole else None
-        self._chunk = None
+        self.chunk = None
         orders.give([0] * world.size)
         self._wake(world)
         orders.lead()
+
+    def _run(self, chunk: Chunk, world: World, orders: Any) -> None:
+        chunk.give(orders)
+        self._wake(world)
+        if not orders.lead():
+            self._wait_for_others(world.exchange, orders)
+        chunk.end(orders.entries())
+        for rank, waited in enumerate((chunk.step.meeting.waited + orders.waited()).tolist()):
+            world.exchange.waited[rank] += waited / 1e9
 
     def _wake(self, world: World) -> None:
         """Tell those who have waited for long that there is an order."""
@@ -104,9 +115,16 @@ class NativeRuns:
             with world.exchange.condition:
                 world.exchange.condition.notify_all()
 
-    def _wait_for_others(self, world: World, orders: Any) -> None:
-        world.exchange.wait(0, lambda: not orders.awaited(), "the end of native steps",
-                            orders.awaited)  # fmt: skip
+    def _wait_for_others(self, exchange: Exchange, orders: Any) -> None:
+        """Until all have run their tables, or are gone: a failure is raised later, when what has
+        happened is committed."""
+        try:
+            exchange.wait(0, lambda: not orders.awaited(), "the end of native steps",
+                          orders.awaited)  # fmt: skip
+        except Exception:
+            last = monotonic() + exchange.deadline
+            while {*orders.awaited()} - exchange.gone and monotonic() < last:
+                sleep(0.001)
 
     def _prepared(self, world: World, feed: Feed) -> Chunk | None:
         """The next steps, if they can be run natively."""
@@ -142,7 +160,7 @@ class NativeRuns:
 
     def _stop(self) -> None:
         """Some replica has failed: end what runs."""
-        chunk = self._chunk
+        chunk = self.chunk
         if chunk is not None:
             chunk.step.meeting.ask()
 
@@ -163,3 +181,27 @@ class NativeRuns:
                     f"a replica has waited more than {exchange.deadline} s for another, in step "
                     f"{chunk.first + done}, which all ran natively"
                 )
+
+
+class Late:
+    """Looks, in the thread that launched the replicas, whether some wait long for others inside of
+    a native call, which itself can warn nobody."""
+
+    def __init__(self, runs: NativeRuns) -> None:
+        self.runs = runs
+        self._seen: tuple[Chunk | None, list[int]] = None, []
+        self._since, self._warned = 0.0, False
+
+    def look(self, exchange: Exchange) -> None:
+        """Warn, once for each wait; called often."""
+        chunk, now = self.runs.chunk, monotonic()
+        came = [] if chunk is None else chunk.step.meeting.came.tolist()
+        if (chunk, came) != self._seen:
+            self._seen, self._since, self._warned = (chunk, came), now, debugged()
+        waited = now - self._since
+        if waited > exchange.warn_after and not self._warned and len({*came}) > 1:
+            self._warned = True
+            first = came.index(max(came))
+            missing = [rank for rank, count in enumerate(came) if count < came[first]]
+            what = "the next meeting of a native call"
+            warnings.warn(exchange.report(first, what, missing, waited), stacklevel=2)

@@ -249,10 +249,11 @@ class NcclCommunicator(Communicator):
         return int(getattr(self.nccl, KINDS[str(dtype)]))
 
     def poll(self, event: Any, current: Round) -> None:
-        """Return when ``event`` has passed; end with the first failure or at the deadline."""
+        """Return when ``event`` has passed, for what all have queued all get; end when that has
+        failed, or at the deadline."""
         began = time.monotonic()
         while not event.done:
-            self.exchange.check()
+            self.exchange.check_lost(current.members)
             try:
                 self.link.check_async_error()
             except self.nccl.NcclError as problem:

@@ -33,6 +33,21 @@ def check_trained(model: Any, groups: Sequence[Sequence[Any]]) -> None:
             )
 
 
+def check_begun_with(model: Any, groups: Sequence[Sequence[Any]], buckets: Any) -> None:
+    """A ReplicaError when something is to be trained that the running pass began without."""
+    check_trained(model, groups)
+    known = {id(p) for bucket in buckets for p in bucket.parameters}
+    new = [p for group in groups for p in group if p.requires_grad and id(p) not in known]
+    if new:
+        named = model.named_parameters() if hasattr(model, "named_parameters") else ()
+        names = {id(p): repr(name) for name, p in named}
+        listed = ", ".join(names.get(id(p), f"of shape {p.shape}") for p in new)
+        raise ReplicaError(
+            f"on_step has added or unfrozen parameter(s) {listed} while replicas run, which would "
+            "be trained from the next run on: do it between two runs, or in on_epoch"
+        )
+
+
 def trained(groups: Sequence[Sequence[Any]]) -> list[Any]:
     """The parameters of an optimiser's groups that are trained, and what buckets depend on."""
     return [(p, p.dtype, p.shape, g)
@@ -66,6 +81,17 @@ def inspections(
     if clip_norm is not None:
         result.append(ClipNorm(positive("clip_norm", clip_norm, (int, float))))
     return result
+
+
+def check_loader(loader: Any, epochs: int) -> None:
+    """A ReplicaError for what gives no batches, or not so often."""
+    if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
+        raise ReplicaError(f"run({loader!r:.60}): expected a loader, or a list of batches")
+    if epochs > 1 and hasattr(loader, "__next__"):
+        raise ReplicaError(
+            f"run({type(loader).__name__}, epochs={epochs}): an iterator gives its batches once; "
+            "give a list, a DataLoader or another object that can be iterated over again"
+        )
 
 
 def positive(name: str, value: Any, kind: Any = int) -> Any:

@@ -181,9 +181,14 @@ class World:
             copies[shared] = shared.detach().to(self.device)
         return copies[shared]
 
+    @property
+    def fraction(self) -> float:
+        """Rows here / rows everywhere."""
+        return self.share.fraction
+
     def seed(self) -> float:
-        """What a backward starts from: rows here / rows everywhere."""
-        return self.share.fraction * self.factor
+        """What a backward starts from."""
+        return self.fraction * self.factor
 
     @property
     def alone(self) -> bool:
@@ -258,17 +263,14 @@ class World:
         check_options(optimizer)
         owner, lead = groups_of(optimizer), self._lead(optimizer)
         updates = [BucketUpdate(optimizer, lead, end, owner) for end in self.ends]
-        commit = self._commit
-        if commit is None:
-            whole = self.store == "device" or any(each.whole for each in self.inspections)
-            commit = Commit(self, numbers, whole)
-        else:  # summed before; now all have what they need to know of the optimiser
-            commit.totals = agree(self.comm, numbers, "loss")
-        if accepted is None:
-            commit.require_gradients()
-        commit.gather()
-        commit.inspect(self.inspections)
-        commit.apply(optimizer, updates, accepted)
+        with self.exchange.whole(self.rank):
+            commit = self._commit
+            if commit is None:
+                whole = self.store == "device" or any(each.whole for each in self.inspections)
+                commit = Commit(self, numbers, whole)
+            else:  # summed before; now all have what they need to know of the optimiser
+                commit.totals = agree(self.comm, numbers, "loss")
+            commit.happen(optimizer, updates, accepted)
         commit.end(afterwards)
         self.begin(self.step + (not self._shards), self.now.share, self.now.ranks)
         return commit.totals

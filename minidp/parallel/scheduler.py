@@ -8,7 +8,7 @@ of replicas it is equal to the last bit, on any number of devices.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Lock, get_ident
@@ -23,7 +23,7 @@ from minidp.parallel.batch import Batch
 from minidp.parallel.bucket import FIRST_KIB, LIMIT_KIB, Bucket, make_buckets
 from minidp.parallel.checks import check_copies, verified
 from minidp.parallel.ends import make_ends
-from minidp.parallel.evaluation import correct, evaluating, whole
+from minidp.parallel.evaluation import correct, evaluating, means, whole
 from minidp.parallel.events import Recording
 from minidp.parallel.exchange import Exchange, check_seconds
 from minidp.parallel.feed import Feed
@@ -105,6 +105,7 @@ class Scheduler:
         options.check_trained(self.model, groups)
         trained = options.trained(groups)
         if self._trained is None or not options.same(trained, self._trained):
+            self._trained = None  # until all is made
             home = self.devices[0] if self.store == "device" else Device("cpu", 0)
             named = getattr(self.model, "named_parameters", dict)
             names = {p: name for name, p in dict(named()).items()}
@@ -116,8 +117,9 @@ class Scheduler:
 
     def _make_ends(self) -> None:
         """New ends of the buckets for all replicas; captured steps belong to the old ones."""
-        self.ends = make_ends(self.buckets, self.places, self.store)
-        self.replays = Replays(self.gradients, self.ends, self.fuse) if self.capture else None
+        ends = make_ends(self.buckets, self.places, self.store)
+        replays = Replays(self.gradients, ends, self.fuse) if self.capture else None
+        self.ends, self.replays = ends, replays  # both or none: Ctrl-C may come between calls
 
     def __repr__(self) -> str:
         return (
@@ -150,6 +152,7 @@ class Scheduler:
         ``log`` is a file that ``stats()`` are appended to, a line of JSON a second. Epochs are
         counted as the loader counts them, if it does.
         """
+        options.check_loader(loader, epochs)
         losses = []
         for epoch in range(epochs):
             self.progress = Progress(epoch=getattr(loader, "epoch", epoch))
@@ -169,42 +172,31 @@ class Scheduler:
         if accumulate is not None:
             count = options.positive("accumulate", accumulate)
         batches = verified(self, batches)
-        with self._alone():
+        self._check_free()
+        with self._running:
+            self._prepare()
             after = None if on_step is None else partial(self._between_steps, on_step)
             program = Training(self.gradients, self.weights, self.optimizer, count,
                                self.inspections, self.replays, self.progress, after)  # fmt: skip
             self._launch(program, batches, watch, log)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """A block that no other thread or callback enters, after all is prepared."""
-        if not self._running.acquire(blocking=False):
+    def _check_free(self) -> None:
+        """A ReplicaError where a run would wait for itself."""
+        if self._running.locked():
             raise ReplicaError(
                 "this scheduler is running already, in another thread or around this callback: "
                 "wait for its end (only evaluate may be called in on_step)"
             )
-        try:
-            self._prepare()
-            yield
-        finally:
-            self._running.release()
 
     def _between_steps(self, on_step: Callable[[Progress], None]) -> None:
         """Call ``on_step`` while all replicas wait: it may evaluate."""
         stats, self._between = self._stats, get_ident()
         try:
             on_step(self.progress)
+            groups = [group["params"] for group in self.optimizer.param_groups]
+            options.check_begun_with(self.model, groups, self.buckets)
         finally:
             self._stats, self._between = stats, None
-
-    @contextmanager
-    def _evaluating(self) -> Iterator[None]:
-        """A block in which the model evaluates, and nothing else runs."""
-        inside = self._between == get_ident()
-        for bucket in self.buckets if inside else ():
-            bucket.refresh()
-        with nullcontext() if inside else self._alone(), evaluating(self.model):
-            yield
 
     def evaluate(
         self, loader: Iterable[Any],
@@ -217,14 +209,18 @@ class Scheduler:
         """
         metrics = {"accuracy": correct} if metrics is None else metrics
         program = Evaluation(self.gradients, self.weights, [*metrics.values()])
-        with self._evaluating():
-            parts = self._launch(program, whole(loader))
-        rows, weight = (sum(part[i] for part in parts) for i in (0, 1))
-        if rows == 0:
-            raise ReplicaError("evaluate: the loader gave no rows")
-        loss, *sums = (sum(part[2][i] for part in parts) for i in range(len(metrics) + 1))
-        mean = loss / weight if weight else float("nan")
-        return {"loss": mean, **dict(zip(metrics, [each / rows for each in sums], strict=True))}
+        if self._between == get_ident():
+            for bucket in self.buckets:
+                bucket.refresh()
+            return means(self._evaluate(program, loader), [*metrics])
+        self._check_free()
+        with self._running:
+            self._prepare()
+            return means(self._evaluate(program, loader), [*metrics])
+
+    def _evaluate(self, program: Evaluation, loader: Iterable[Any]) -> list[Any]:
+        with evaluating(self.model):
+            return self._launch(program, whole(loader))
 
     def _launch(
         self, program: Program, batches: Iterable[Any],
@@ -234,7 +230,7 @@ class Scheduler:
         exchange = Exchange(len(self.places), self.warn_after, self.deadline)
         exchange.recording = self.recording if isinstance(program, Training) else None
         size = sum(bucket.master.data.nbytes for bucket in self.buckets)
-        self._stats = stats = Stats(exchange, feed, self.progress, size)
+        self._stats = stats = Stats(exchange, feed, self.progress, size, self.devices)
         lines = None if log is None else Logged(log, stats)
 
         def poll() -> None:

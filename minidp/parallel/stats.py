@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from time import perf_counter
 
+from minidp.device import Device
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
-from minidp.parallel.metrics import Log, Metrics, peak_memory
+from minidp.parallel.metrics import Log, Metrics, device_memory, peak_memory
 from minidp.parallel.progress import Progress
 
 
 class Stats:
-    """Counts over one pass of a scheduler; ``gradient`` is the size of a replica's gradients in
-    bytes."""
+    """Counts over one pass of a scheduler on ``devices``; ``gradient`` is the size of a replica's
+    gradients in bytes."""
 
-    def __init__(self, exchange: Exchange, feed: Feed, progress: Progress, gradient: int) -> None:
+    def __init__(
+        self, exchange: Exchange, feed: Feed, progress: Progress, gradient: int,
+        devices: Sequence[Device],
+    ) -> None:  # fmt: skip
         self.exchange, self.feed, self.progress, self.gradient = exchange, feed, progress, gradient
+        self.devices = devices
         self._before, self._began = (progress.steps, progress.rows), perf_counter()
         self._seconds: float | None = None
 
@@ -38,6 +44,7 @@ class Stats:
             busy=[max(0.0, 1 - each / seconds) if seconds else 0.0 for each in idle],
             exposed=sum(exposed) / size, reduced=steps * self.gradient * (size > 1),
             loader=self.feed.loaded, skipped=now.skipped, peak_memory=peak_memory(),
+            device_memory=device_memory(self.devices),
         )  # fmt: skip
 
 

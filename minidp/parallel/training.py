@@ -171,11 +171,11 @@ class Training(Program):
             yield part
 
     def _sums(self, world: World, batch: Batch, pieces: list[list[Share]]) -> Sums:
-        """What the means of all parts consist of, by a forward of each."""
+        """What the means of all parts consist of, by a forward of each, which may ask for
+        gradients itself."""
         sums = world.now.sums = Sums()
-        with no_grad():
-            for part in self._begun(world, pieces):
-                self.gradients.forward(self._cut(world, batch, part), None)
+        for part in self._begun(world, pieces):
+            self.gradients.forward(self._cut(world, batch, part), None)
         world.now.forget()
         world.now.active = world.now.ranks
         sums.complete(lambda flat: world.comm.all_reduce(
