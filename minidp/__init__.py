@@ -8,6 +8,7 @@ tensor([2., 4., 6.])
 """
 
 import importlib
+import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,7 @@ from minidp.random import (
     set_rng_state,
     use_deterministic_algorithms,
 )
+from minidp.recompute import checkpoint
 from minidp.tensor import Tensor
 from minidp.types import bool_ as bool
 from minidp.types import float16, float32, float64, int8, int16, int32, int64, uint8
@@ -81,6 +83,7 @@ def __getattr__(name: str) -> Any:
 
 
 autograd.functional = functions.derivatives  # type: ignore[attr-defined]  # PyTorch's path
+sys.modules["minidp.autograd.functional"] = functions.derivatives  # which can be imported from
 
 Size: type[tuple[Any, ...]] = tuple
 """What shapes are."""
@@ -90,8 +93,8 @@ __version__ = "0.1.0"
 __all__ = [
     *create.__all__, *draw.__all__, *functions.__all__,
     "Batch", "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "Whole", "World",
-    "bool", "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
-    "enable_grad", "float", "float16", "float32", "float64", "get_default_device",
+    "bool", "capture", "checkpoint", "cuda", "data", "default_generator", "device", "device_list",
+    "double", "enable_grad", "float", "float16", "float32", "float64", "get_default_device",
     "get_default_dtype", "get_num_threads", "get_rng_state", "grad", "inference_mode",
     "initial_seed", "int16", "int32", "int64", "int8", "is_grad_enabled", "launch", "linalg",
     "load", "long", "manual_seed", "mode", "nn", "no_grad", "op", "optim", "save",

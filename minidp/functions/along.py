@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import backend_of
+from minidp.create import zeros
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.comparison import where
-from minidp.functions.index import WHOLE, getitem, in_range
+from minidp.functions.index import WHOLE, in_range
 from minidp.functions.inplace import take_over
 from minidp.functions.layout import broadcast_tensors, broadcast_to, ravel, reshape
 from minidp.mode import mode
 from minidp.ops import index as ops
 from minidp.ops.elementwise import full_like
 from minidp.ops.index import get, put, set_at
-from minidp.ops.layout import copy, surround
+from minidp.ops.layout import surround
 from minidp.placement import place
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = [
     "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_fill",
-    "masked_scatter", "masked_select", "scatter", "scatter_add", "scatter_reduce", "take",
-    "take_along_dim",
+    "masked_scatter", "scatter", "scatter_add", "scatter_reduce", "take_along_dim",
 ]  # fmt: skip
 
 
@@ -105,12 +105,6 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return found if input.ndim else reshape(found, ())
 
 
-@method()
-def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at ``index`` of the flat tensor."""
-    return copy(getitem(ravel(input), index))
-
-
 def _values(name: str, x: Tensor, src: Any, index: Tensor | None = None) -> Any:
     """What is written: numbers, or a tensor of the same dtype, cut to the shape of the index."""
     if not isinstance(src, Tensor):
@@ -128,11 +122,14 @@ def _values(name: str, x: Tensor, src: Any, index: Tensor | None = None) -> Any:
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
             reduce: str | None = None) -> Tensor:  # fmt: skip
     """x with the values of ``src`` at the places ``index`` along ``dim``."""
+    new = _values("scatter", input, value if src is None else src, index)
     if reduce is not None:
         names = {"add": "sum", "multiply": "prod"}
-        return scatter_reduce(input, dim, index, src, names[reduce])
+        if reduce not in names:
+            raise ValueError(f"scatter: reduce={reduce!r}; expected 'add' or 'multiply'")
+        new = new if isinstance(src, Tensor) else broadcast_to(new, index.shape)
+        return scatter_reduce(input, dim, index, new, names[reduce])
     key = _grid("scatter", input, dim, index)
-    new = _values("scatter", input, value if src is None else src, index)
     wide = set_at(reshape(input, input.shape or (1,)), reshape(new, new.shape or (1,)), key=key)
     return reshape(wide, input.shape)
 
@@ -182,7 +179,8 @@ def scatter_reduce(
     if not include_self:
         start = {"amax": -np.inf, "amin": np.inf, "prod": 1}.get(reduce, 0)
         if reduce in ("amax", "amin") and input.dtype.kind != "f":
-            start = (np.iinfo(input.dtype).min, np.iinfo(input.dtype).max)[reduce == "amin"]
+            whole = np.iinfo("uint8" if input.dtype.kind == "b" else input.dtype)
+            start = whole.max if reduce == "amin" else whole.min
         fresh = Tensor(np.asarray(start, input.dtype)).to(input.device)
         input = reshape(set_at(_lined(input), fresh, key=key), input.shape)
     if input.ndim == 0:
@@ -224,7 +222,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """x with one value at the slices ``index`` along ``dim``."""
     key = _along("index_fill", input, dim, index, True)
-    return reshape(set_at(_lined(input), _scalar(value, input), key=key), input.shape)
+    behind = (1,) * (max(input.ndim, 1) - len(key))
+    chosen = zeros((input.shape or (1,))[len(key) - 1], *behind, dtype=bool, device=input.device)
+    chosen.array[key[-1]] = True  # a place named twice counts once
+    return reshape(where(chosen, _scalar(value, input), input), input.shape)
 
 
 def _scalar(value: Any, like: Tensor) -> Tensor:
@@ -261,14 +262,6 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if mask.dtype != bool:
         raise DTypeError(f"masked_fill: a mask of {mask.dtype}; expected bool")
     return where(mask, _scalar(value, input), input)
-
-
-@method()
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The values where the mask is true, in C order."""
-    mask._read()
-    x, chosen = broadcast_tensors(input, mask)
-    return get(x, key=chosen.array.copy())
 
 
 @method()

@@ -202,6 +202,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of ``size`` places along an axis, ``step`` apart; a window is the last axis."""
     axis = axis_of("unfold", dimension, self.ndim)
     length = (self.shape or (1,))[axis]
+    if self.ndim == 0 and size == 1:
+        return reshape(self, 1)
     if not 0 <= size <= length or step < 1:
         raise ShapeError(f"unfold: windows of {size}, {step} apart, in an axis of size {length}")
     windows = np.arange(0, length - size + 1, step)[:, None] + np.arange(size)

@@ -66,8 +66,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def _expect_list(name: str, tensors: Any, dim: Any) -> None:
     if isinstance(dim, Tensor):
         raise TypeError(f"{name}: expected the tensors in one list: {name}([a, b], dim=0)")
-    if len(tensors) and not isinstance(tensors[0], Tensor):
-        expect_tensors(name, *tensors)
+    expect_tensors(name, *tensors)
 
 
 def atleast_1d(*tensors: Any) -> Any:
@@ -157,6 +156,7 @@ def tensor_split(
     axis = axis_of("tensor_split", dim, input.ndim)
     given = [x for x in (indices_or_sections, indices, sections) if x is not None]
     total, (cuts,) = input.shape[axis], given
+    cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
     if isinstance(cuts, int):
         if cuts < 1:
             raise ShapeError(f"tensor_split: expected at least one piece, got {cuts}")

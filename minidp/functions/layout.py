@@ -102,7 +102,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """The axes ``source`` at the places ``destination``, the others in their order."""
     moved, places = (axes_in_order("movedim", d, input.ndim) for d in (source, destination))
-    if len(set(moved)) != len(set(places)) or len(moved) != len(places):
+    if len(set(moved)) != len(set(places)) or not len(set(moved)) == len(moved) == len(places):
         raise ShapeError(f"movedim({source}, {destination}): as many places as axes, each once")
     rest = iter([axis for axis in range(input.ndim) if axis not in moved])
     named = dict(zip(places, moved, strict=True))
