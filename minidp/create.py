@@ -178,22 +178,16 @@ def full_like(input: Tensor, fill_value: Any, **options: Any) -> Tensor:
     return full(fill_value=fill_value, **alike("full_like", input, options))
 
 
-@method("new_zeros")
-def _new_zeros(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
-    """Zeros in this dtype and on this device."""
-    return zeros(*sizes, size=size, **like(self, options))
+def _new_method(make_one: Any) -> Any:
+    def call(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
+        made: Tensor = make_one(*sizes, size=size, **like(self, options))
+        return made
+
+    call.__doc__ = f"``{make_one.__name__}`` in this dtype and on this device."
+    return method(f"new_{make_one.__name__}")(call)
 
 
-@method("new_ones")
-def _new_ones(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
-    """Ones in this dtype and on this device."""
-    return ones(*sizes, size=size, **like(self, options))
-
-
-@method("new_empty")
-def _new_empty(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
-    """Values that are not set, in this dtype and on this device."""
-    return empty(*sizes, size=size, **like(self, options))
+_new_empty, _, _ = map(_new_method, (empty, ones, zeros))
 
 
 @method("new_full")
@@ -232,10 +226,8 @@ def arange(
         raise TypeError(f"arange({start!r}, {end!r}, {step!r}): expected numbers")
     if dtype is not None and as_dtype(dtype) == int64:
         start, end, step = int(start), int(end), int(step)
-    if not (math.isfinite(start) and math.isfinite(end)):
-        raise ValueError(f"arange({start}, {end}, {step}): the ends must be finite")
-    if step == 0 or (end - start) * step < 0:
-        raise ValueError(f"arange({start}, {end}, {step}): the step leads away from the end")
+    if step == 0 or (end - start) * step < 0 or math.isinf(end - start):
+        raise ValueError(f"arange({start}, {end}, {step}): no step leads to the end")
     whole = all(isinstance(each, int) for each in (start, end, step))
     count = np.arange(math.ceil((end - start) / step) if not whole else -((start - end) // step))
     if dtype is not None and as_dtype(dtype).kind in "iu":

@@ -206,7 +206,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """x plus ``alpha`` times the slices of ``source``, at the slices ``index`` along ``dim``."""
     key = _along("index_add", input, dim, index)
     new = _values("index_add", input, source)
-    added = put(new if alpha == 1 else new * alpha, shape=input.shape or (1,), key=key)
+    new = new if alpha == 1 else (new * alpha).type(input.dtype)
+    added = put(new, shape=input.shape or (1,), key=key)
     return input + reshape(added, input.shape)
 
 

@@ -143,15 +143,23 @@ def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
     return ops.where(near, input, end) + ops.where(near, weight, weight - 1) * difference
 
 
+def _alike(*given: Any) -> list[Any]:
+    """All but the first, the tensors among them in the dtype that all together have."""
+    kind = result_type([x.array if isinstance(x, Tensor) else x for x in given])
+    return [x.type(kind) if isinstance(x, Tensor) else x for x in given[1:]]
+
+
 @method()
 def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """input + value tensor1 tensor2."""
+    tensor1, tensor2 = _alike(input, tensor1, tensor2)
     return input + tensor1 * (tensor2 if value == 1 else value * tensor2)
 
 
 @method()
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """input + value tensor1 / tensor2."""
+    tensor1, tensor2 = _alike(input, tensor1, tensor2)
     return input + (tensor1 / tensor2 if value == 1 else tensor1 * (value / tensor2))
 
 

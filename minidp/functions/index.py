@@ -120,6 +120,8 @@ def write(self: Tensor, key: Any, value: Any, name: str) -> Tensor:
         aside(_put, self.array, view, places, array)
         self.changed()
         return self
+    except OverflowError as error:
+        raise DTypeError(f"{name}: {value} does not fit into {self.dtype}") from error
     except ValueError as error:
         raise ShapeError(f"{name} in {self.shape}: {error}") from error
 

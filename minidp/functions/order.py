@@ -35,8 +35,9 @@ class MinMax(NamedTuple):
 
 
 @method()
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest value; with ``dim`` also where it is; with a Tensor, element by element."""
+    dim = other if dim is None else dim
     if isinstance(dim, Tensor):
         return elementwise.maximum(input, dim)
     if dim is None:
@@ -45,8 +46,9 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @method()
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest value; with ``dim`` also where it is; with a Tensor, element by element."""
+    dim = other if dim is None else dim
     if isinstance(dim, Tensor):
         return elementwise.minimum(input, dim)
     if dim is None:
