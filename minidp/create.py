@@ -250,7 +250,8 @@ def _spaced(name: str, start: Any, end: Any, steps: int, dtype: Any) -> Array:
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
     if dtype is not None and as_dtype(dtype).kind in "iu":
         start, end = int(start), int(end)
-    return np.linspace(start, end, steps)
+    with np.errstate(all="ignore"):
+        return np.linspace(start, end, steps)
 
 
 def logspace(

@@ -3,7 +3,6 @@ names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from minidp.create import zeros
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.comparison import where
-from minidp.functions.index import WHOLE, in_range
+from minidp.functions.index import WHOLE, in_range, index_put
 from minidp.functions.inplace import take_over
 from minidp.functions.layout import broadcast_tensors, broadcast_to, ravel, reshape
 from minidp.mode import mode
@@ -21,12 +20,12 @@ from minidp.ops import index as ops
 from minidp.ops.elementwise import full_like
 from minidp.ops.index import get, put, set_at
 from minidp.ops.layout import surround
-from minidp.placement import place
+from minidp.placement import as_array, place
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = [
-    "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_fill",
+    "gather", "index_add", "index_copy", "index_fill", "index_select", "masked_fill",
     "masked_scatter", "scatter", "scatter_add", "scatter_reduce", "take_along_dim",
 ]  # fmt: skip
 
@@ -108,7 +107,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
 def _values(name: str, x: Tensor, src: Any, index: Tensor | None = None) -> Any:
     """What is written: numbers, or a tensor of the same dtype, cut to the shape of the index."""
     if not isinstance(src, Tensor):
-        return Tensor(np.asarray(src, x.dtype)).to(x.device)
+        return Tensor(as_array(src, x.dtype)).to(x.device)
     if src.dtype != x.dtype:
         raise DTypeError(f"{name}: values of {src.dtype} into {x.dtype}; convert with .to(dtype)")
     if index is None or src.shape == index.shape or src.ndim != index.ndim:
@@ -205,7 +204,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
               ) -> Tensor:  # fmt: skip
     """x plus ``alpha`` times the slices of ``source``, at the slices ``index`` along ``dim``."""
     key = _along("index_add", input, dim, index)
-    new = _values("index_add", input, source)
+    new = _slices("index_add", input, len(key) - 1, index, source)
+    alpha = alpha if input.dtype.kind == "f" else int(alpha)
     new = new if alpha == 1 else (new * alpha).type(input.dtype)
     added = put(new, shape=input.shape or (1,), key=key)
     return input + reshape(added, input.shape)
@@ -215,8 +215,18 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x with the slices of ``source`` at the slices ``index`` along ``dim``."""
     key = _along("index_copy", input, dim, index)
-    changed = set_at(_lined(input), _values("index_copy", input, source), key=key)
-    return reshape(changed, input.shape)
+    new = _slices("index_copy", input, len(key) - 1, index, source)
+    return reshape(set_at(_lined(input), new, key=key), input.shape)
+
+
+def _slices(name: str, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    """``source``, which has one slice of x along ``axis`` for each index."""
+    new = _values(name, x, source)
+    wanted = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
+    if new.shape != wanted and not (x.ndim == 0 or new.ndim == 0):
+        raise ShapeError(f"{name}: a source of {new.shape}; expected {wanted}, a slice for each "
+                         "index")  # fmt: skip
+    return new
 
 
 @method()
@@ -236,21 +246,6 @@ def _scalar(value: Any, like: Tensor) -> Tensor:
     if given.ndim:
         raise ShapeError(f"expected a number or a tensor without axes, got {given.shape}")
     return given.to(like.device).type(like.dtype)
-
-
-@method()
-def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
-              ) -> Tensor:  # fmt: skip
-    """x with ``values`` at x[indices], put there or (``accumulate``) added."""
-    y = input.clone()
-    key = tuple(indices)
-    if not accumulate:
-        y[key] = values
-        return y
-    places = Tensor(np.arange(y.numel()).reshape(y.shape)).to(y.device)[key]
-    added = put(ravel(broadcast_to(values, places.shape)), shape=(y.numel(),),
-                key=(ravel(places).array,))  # fmt: skip
-    return y + reshape(added, y.shape)
 
 
 @method()

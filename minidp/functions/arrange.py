@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.functions.join import atleast_1d, cat, stack, tensor_split
 from minidp.functions.layout import (
@@ -85,9 +86,9 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @method("repeat")
-def _repeat(self: Tensor, *repeats: Any) -> Tensor:
+def _repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Tensor:
     """Copies side by side, so many along each axis."""
-    counts = sizes_of(repeats)
+    counts = sizes_of(counts, repeats)
     if len(counts) < self.ndim:
         raise ShapeError(f"repeat{counts}: expected a number for each axis of {self.shape}")
     sizes = (1,) * (len(counts) - self.ndim) + self.shape
@@ -189,6 +190,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix of matrices along its diagonal; vectors are rows."""
+    expect_tensors("block_diag", *tensors)
     parts = [x if x.ndim == 2 else reshape(x, (1, x.numel())) for x in tensors]
     width, rows, start = sum(x.shape[1] for x in parts), [], 0
     for x in parts:

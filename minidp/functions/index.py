@@ -6,18 +6,20 @@ view; then masks and index arrays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.inplace import take_over
+from minidp.functions.layout import broadcast_to, ravel, reshape
 from minidp.mode import aside, mode
-from minidp.ops.index import get, set_at
+from minidp.ops.index import get, put, set_at
 from minidp.placement import place
 from minidp.tensor import Tensor, method
 
-__all__: list[str] = []
+__all__ = ["index_put"]
 WHOLE = slice(None)
 
 
@@ -173,3 +175,18 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if getattr(src, "ndim", 0) > self.ndim:
         raise ShapeError(f"copy_: values of {src.shape} into {self.shape}")
     return write(self, ..., src, "copy_")
+
+
+@method()
+def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
+              ) -> Tensor:  # fmt: skip
+    """x with ``values`` at x[indices], put there or (``accumulate``) added."""
+    y = input.clone()
+    key = tuple(indices)
+    if not accumulate:
+        y[key] = values
+        return y
+    places = Tensor(np.arange(y.numel()).reshape(y.shape)).to(y.device)[key]
+    added = put(ravel(broadcast_to(values, places.shape)), shape=(y.numel(),),
+                key=(ravel(places).array,))  # fmt: skip
+    return y + reshape(added, y.shape)

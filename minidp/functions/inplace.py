@@ -95,7 +95,8 @@ def _in_place(name: str) -> Callable[..., Tensor]:
 
     def change(self: Tensor, *others: Any, **options: Any) -> Tensor:
         before = self
-        if mode.grad and ((self.requires_grad and name not in LINEAR) or _recorded(others)):
+        kept = self.requires_grad and name not in LINEAR
+        if mode.grad and (kept or _recorded(*others, *options.values())):
             before = self.detach().clone()  # a rule may keep what is about to be overwritten
             before.node = self.node
         return take_over(self, function(before, *others, **options), f"{name}_")
@@ -104,7 +105,7 @@ def _in_place(name: str) -> Callable[..., Tensor]:
     return change
 
 
-def _recorded(others: tuple[Any, ...]) -> bool:
+def _recorded(*others: Any) -> bool:
     return any(isinstance(other, Tensor) and other.node is not None for other in others)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minidp.errors import ShapeError
+from minidp.functions.arrange import tril, triu
 from minidp.functions.layout import broadcast_to, movedim, reshape, unsqueeze
 from minidp.ops import linalg as ops
 from minidp.ops.elementwise import where
@@ -36,7 +37,7 @@ def det(input: Tensor) -> Tensor:
 @method()
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """The X with L L^T X = input, where ``input2`` is L, or with ``upper`` L^T."""
-    lower = input2.mT if upper else input2
+    lower = triu(input2).mT if upper else tril(input2)
     return ops.solve(lower.mT, ops.solve(lower, input))
 
 
@@ -222,6 +223,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 @method()
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """A square matrix times itself, n times, by repeated squares; n < 0: its inverse."""
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        raise ShapeError(f"matrix_power({input.shape}): expected square matrices")
     base: Tensor = input if n >= 0 else ops.inv(input)
     power, result = abs(n), None
     while power:

@@ -70,11 +70,11 @@ def mean(
 
 
 @method()
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` of what is not NaN."""
     if category(input.dtype) < 2:
         raise TypeError(f"nanmean of {input.dtype}: convert to a float dtype first")
-    return nansum(input, dim, keepdim) / sum(~elementwise.isnan(input), dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / sum(~elementwise.isnan(input), dim, keepdim)
 
 
 @method()

@@ -55,6 +55,8 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
                  ) -> Tensor:  # fmt: skip
     """Where each value goes so that the sequence stays sorted; with ``right`` behind equals.
     ``sorter``, such as argsort gives, is the order of a sequence that is not sorted."""
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ValueError(f"searchsorted: side={side!r} with right={right}; expected left or right")
     if sorter is not None:
         axis = sorted_sequence.ndim - 1
         sorted_sequence = ops.take_along_dim(sorted_sequence, sorter, dim=axis)

@@ -87,6 +87,8 @@ def nanquantile(
 def _quantile(
     input: Tensor, q: Any, dim: Any, keepdim: bool, between: str, spoiled: bool
 ) -> Tensor:
+    if input.dtype.kind != "f" or input.numel() == 0:
+        raise ValueError(f"quantile of {input.dtype}{input.shape}: expected some real numbers")
     x, axis = (input.reshape(-1), 0) if dim is None else (atleast_1d(input), dim)
     x = sort(x, axis).values.movedim(axis, -1)
     parts = q if isinstance(q, Tensor) else Tensor(np.asarray(q, x.dtype)).to(x.device)
