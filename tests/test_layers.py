@@ -18,7 +18,7 @@ LAYERS = [
      "fusion", "folding", "calling", "noted", "placing", "bound", "source", "bound_source",
      "appended", "recompute"),
     ("ops",),
-    ("functions", "linalg"),
+    ("functions", "linalg", "derivatives", "special"),
     ("functional",),
     ("distributions",),
     ("nn", "optim", "data"),

@@ -271,7 +271,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return set_at(x, ravel(source)[:count], key=chosen.array.copy())
 
 
-def _in_place(function: Any) -> Any:
+def in_place(function: Any) -> Any:
+    """The function of a tensor that writes what ``function`` gives to it."""
+
     def change(self: Tensor, *args: Any, **named: Any) -> Tensor:
         before = self
         if mode.grad:
@@ -280,10 +282,11 @@ def _in_place(function: Any) -> Any:
             before.node = self.node
         return take_over(self, function(before, *args, **named), f"{function.__name__}_")
 
-    change.__doc__ = f"``{function.__name__}`` in place."
+    change.__doc__, change.__name__ = f"``{function.__name__}`` in place.", f"{function.__name__}_"
+    change.__module__ = function.__module__
     return change
 
 
 for _function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill,
                   index_put, masked_fill, masked_scatter, tril, triu):  # fmt: skip
-    method(f"{_function.__name__}_")(_in_place(_function))
+    method(f"{_function.__name__}_")(in_place(_function))

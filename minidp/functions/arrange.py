@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,8 +28,9 @@ from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = [
-    "block_diag", "cartesian_prod", "diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud",
-    "meshgrid", "repeat_interleave", "roll", "rot90", "tile", "tril", "triu",
+    "block_diag", "cartesian_prod", "combinations", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_scatter", "flip", "fliplr", "flipud", "meshgrid", "repeat_interleave", "roll",
+    "rot90", "select_scatter", "slice_scatter", "tile", "tril", "triu",
 ]  # fmt: skip
 
 
@@ -176,6 +178,45 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @method()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all values on a diagonal."""
+    return diag_embed(ravel(input), offset)
+
+
+def _written(x: Tensor, src: Tensor, place_of: Any) -> Tensor:
+    """A copy of x with ``src`` in the view that ``place_of`` gives of it."""
+    y = ops.copy(x)
+    view = place_of(y)
+    if view.shape != src.shape:
+        raise ShapeError(f"a source of {src.shape} for places of {view.shape}")
+    view.copy_(src)
+    return y
+
+
+@method()
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+                     ) -> Tensor:  # fmt: skip
+    """x with ``src`` on a diagonal."""
+    return _written(input, src, lambda y: diagonal(y, offset, dim1, dim2))
+
+
+@method()
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """x with ``src`` as the slice ``index`` along ``dim``."""
+    return _written(input, src, lambda y: y.select(dim, index))
+
+
+@method()
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Tensor:  # fmt: skip
+    """x with ``src`` at the places start:end:step along ``dim``."""
+    axis = axis_of("slice_scatter", dim, input.ndim)
+    return _written(input, src, lambda y: y[(slice(None),) * axis + (slice(start, end, step),)])
+
+
+@method()
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """The diagonal of all axes set to one value, in place; with ``wrap``, that of a tall matrix
     begins anew behind its end."""
@@ -235,3 +276,10 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one value from each vector, as rows."""
     grids = [ravel(x) for x in meshgrid(*tensors)]
     return grids[0] if len(grids) == 1 else stack(grids, 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All combinations of ``r`` values of a vector, as rows, in the order of their places."""
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array([*choose(range(input.numel()), r)], int).reshape(-1, r)
+    return get(input, key=(place(rows, input.device),))

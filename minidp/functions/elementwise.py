@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,9 @@ __all__ = [
     *arithmetic.__all__, *comparison.__all__, *error_function.__all__, *exponential.__all__,
     *trigonometric.__all__,
     "absolute", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctan2", "arctanh", "div", "divide", "exp2", "fix", "frac", "is_floating_point", "lerp",
-    "logit", "multiply", "negative", "positive", "round", "sgn", "square", "sub",
-    "subtract", "true_divide",
+    "arctan2", "arctanh", "deg2rad", "div", "divide", "exp2", "fix", "float_power", "frac",
+    "is_floating_point", "ldexp", "lerp", "logaddexp2", "logit", "multiply", "negative", "positive",
+    "rad2deg", "round", "rsub", "sgn", "sinc", "square", "sub", "subtract", "true_divide",
 ]  # fmt: skip
 
 
@@ -68,9 +70,9 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
 
 
 @method("__rsub__")
-def rsub(self: Tensor, other: Any) -> Tensor:
-    """other - self."""
-    return ops.sub(other, self)
+def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """other - alpha input."""
+    return ops.sub(other, input if alpha == 1 else _scaled(other, input, alpha))
 
 
 @method("__rtruediv__")
@@ -113,6 +115,47 @@ def square(input: Tensor) -> Tensor:
 def exp2(input: Tensor) -> Tensor:
     """y = 2^x."""
     return ops.pow(2.0, input)
+
+
+@method()
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians: y = x pi / 180."""
+    return input * (math.pi / 180)
+
+
+@method()
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees: y = 180 x / pi."""
+    return input * (180 / math.pi)
+
+
+@method()
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """x to a power, in float64."""
+    base, power = (x.type(np.float64) if isinstance(x, Tensor) else builtins.float(x)
+                   for x in (input, exponent))  # fmt: skip
+    return ops.pow(base, power)
+
+
+@method()
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """y = a 2^b."""
+    return input * ops.pow(2.0, other)
+
+
+@method()
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """log2(2^a + 2^b), without overflow."""
+    scale = math.log(2)
+    return ops.logaddexp(input * scale, other * scale) / scale
+
+
+@method()
+def sinc(input: Tensor) -> Tensor:
+    """y = sin(pi x) / (pi x), 1 at 0."""
+    x = input * math.pi
+    null = x == 0
+    return ops.where(null, 1.0, ops.sin(x) / ops.where(null, 1.0, x))
 
 
 @method()

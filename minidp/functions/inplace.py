@@ -113,15 +113,18 @@ LINEAR = ("add", "sub", "mul", "div", "neg", "floor_divide", "remainder", "fmod"
 """Methods whose rules for ``self`` do not keep it."""
 
 METHODS = (
-    *LINEAR, "abs", "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2",
-    "atanh", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clamp_max", "clamp_min", "clip",
-    "copysign", "cos", "cosh", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix",
-    "floor", "frac", "ge", "gt", "hypot", "le", "lerp", "log", "log10", "log1p", "log2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "multiply",
-    "nan_to_num", "ne", "negative", "pow", "reciprocal", "relu", "round", "rsqrt", "sgn",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
-    "xlogy",
+    *LINEAR, "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm",
+    "addmv", "addr", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp",
+    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "deg2rad", "divide", "eq",
+    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor", "frac",
+    "ge", "greater", "greater_equal", "gt", "heaviside", "hypot", "ldexp", "le", "less",
+    "less_equal", "lerp", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "lt", "multiply", "nan_to_num", "ne", "negative",
+    "not_equal", "pow", "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sgn", "sigmoid",
+    "sign", "sin", "sinc", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "true_divide",
+    "trunc", "xlogy",
 )  # fmt: skip
 """Methods that exist in place too, with an underscore behind their name."""
 

@@ -37,7 +37,8 @@ def det(input: Tensor) -> Tensor:
 @method()
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """The X with L L^T X = input, where ``input2`` is L, or with ``upper`` L^T."""
-    lower = triu(input2).mT if upper else tril(input2)
+    lower = input2 - (tril(input2, -1) if upper else triu(input2, 1)).detach()
+    lower = lower.mT if upper else lower
     return ops.solve(lower.mT, ops.solve(lower, input))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from minidp.create import ones, tensor
 from minidp.errors import ShapeError
-from minidp.functions.index import getitem
+from minidp.functions.index import getitem, in_range
 from minidp.functions.join import cat, unbind
 from minidp.functions.layout import broadcast_tensors, ravel, reshape
 from minidp.ops import index as ops
@@ -17,7 +18,7 @@ from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = ["argwhere", "bucketize", "isin", "masked_select", "nonzero", "searchsorted", "take",
-           "unique_consecutive"]  # fmt: skip
+           "unique_consecutive", "unravel_index"]  # fmt: skip
 
 
 @method()
@@ -70,6 +71,16 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     if boundaries.ndim != 1:
         raise ShapeError(f"bucketize: boundaries of shape {boundaries.shape}; expected a vector")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The places in ``shape`` of the elements with these numbers, in C order, axis by axis."""
+    found, sizes = [], (shape,) if isinstance(shape, int) else tuple(shape)
+    in_range("unravel_index", indices, math.prod(sizes))
+    for size in reversed(sizes):
+        found.append(indices % max(size, 1))
+        indices = indices // max(size, 1)
+    return tuple(found[::-1])
 
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False

@@ -10,14 +10,15 @@ import numpy as np
 from minidp.errors import ShapeError
 from minidp.functions.join import atleast_1d
 from minidp.functions.order import sort
-from minidp.functions.reduce import all, mean, norm, sum
+from minidp.functions.reduce import all, cumsum, mean, norm, sum
 from minidp.ops import elementwise
 from minidp.ops.elementwise import where
 from minidp.ops.index import take_along_dim
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = ["corrcoef", "cov", "dist", "nanquantile", "quantile", "trapezoid", "trapz"]
+__all__ = ["corrcoef", "cov", "cumulative_trapezoid", "dist", "nanquantile", "quantile",
+           "trapezoid", "trapz"]  # fmt: skip
 
 
 @method()
@@ -120,13 +121,26 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """The integral of samples by the trapezoidal rule; they lie at ``x``, or ``dx`` apart."""
     count = y.shape[dim]
+    if count == 0:
+        return sum(y.detach(), dim)
+    return sum(_trapezes(y, x, dx, dim), dim) / 2
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
+) -> Tensor:
+    """``trapezoid`` from the first sample up to each of the others."""
+    return cumsum(_trapezes(y, x, dx, dim), dim) / 2
+
+
+def _trapezes(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
+    """Twice the area between each two neighbours."""
+    count = y.shape[dim]
     steps = dx if x is None else x.diff(dim=dim if x.ndim > 1 else -1)
     if isinstance(steps, Tensor) and steps.ndim == 1 and y.ndim > 1:
         steps = steps.reshape(-1, *(1,) * (y.ndim - 1 - axis_of("trapezoid", dim, y.ndim)))
-    if count == 0:
-        return sum(y.detach(), dim)
     pairs = y.narrow(dim, 0, count - 1) + y.narrow(dim, 1, count - 1)
-    return sum(pairs * steps, dim) / 2
+    return pairs * steps
 
 
 trapz = trapezoid
