@@ -9,7 +9,7 @@ import pytest
 
 import minidp as dp
 from minidp import nn, optim
-from minidp.errors import DTypeError, MinidpError, ReplicaError, ShapeError
+from minidp.errors import DTypeError, GraphError, MinidpError, ReplicaError, ShapeError
 from minidp.nn import functional as F
 
 NAN = math.nan
@@ -243,6 +243,40 @@ def test_path_of_derivatives():
     from minidp.autograd.functional import jacobian
 
     assert jacobian is dp.jacobian
+
+
+def test_backward_of_several():
+    x = dp.ones(2, requires_grad=True)
+    dp.autograd.backward([x.sum(), x * 2], [None, dp.tensor([1.0, 0.0])])
+    assert x.grad.tolist() == [3, 1]
+    with pytest.raises(GraphError, match="1 cotangents for 2 tensors"):
+        dp.autograd.backward([x.sum(), x.sum()], [None])
+    unused = dp.ones(1, requires_grad=True)
+    assert dp.grad(x.sum(), [unused], materialize_grads=True)[0].tolist() == [0]
+    with pytest.raises(ValueError, match="materialize_grads"):
+        dp.grad(x.sum(), [unused], allow_unused=False, materialize_grads=True)
+
+
+def test_the_graph_can_be_walked():
+    x = dp.ones(2, requires_grad=True)
+    (first, place), (none, _) = (x.exp() * dp.ones(2)).grad_fn.next_functions
+    assert (first.name(), place, none) == ("exp", 0, None)
+    assert first.next_functions[0][0].name() == "leaf"
+    largest = dp.linalg.eigh(dp.ones(2, 2, requires_grad=True)).eigenvectors.exp()
+    assert largest.grad_fn.next_functions[0][1] == 1
+
+
+def test_hooks_in_front_of_others():
+    layer, order = nn.ReLU(), []
+    for kind in (layer.register_forward_hook, layer.register_forward_pre_hook):
+        kind(lambda *_: order.append("second"))
+        kind(lambda *_: order.append("first"), prepend=True)
+    layer(dp.ones(1))
+    assert order == ["first", "second"] * 2
+    tied = nn.Sequential(layer, layer)
+    assert (len([*tied.modules()]), len([*tied.modules(remove_duplicate=False)])) == (2, 3)
+    tied.apply(fn=lambda module: order.append(module))
+    assert order[-1] is tied
 
 
 # Messages
