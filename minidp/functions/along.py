@@ -242,7 +242,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 def _scalar(value: Any, like: Tensor) -> Tensor:
     """A number, or a tensor with one, in the dtype and place of ``like``."""
     number = np.asarray(value).astype(like.dtype) if type(value) is int else value  # wraps
-    given = value if isinstance(value, Tensor) else Tensor(np.asarray(number, like.dtype))
+    given = value if isinstance(value, Tensor) else Tensor(as_array(number, like.dtype))
     if given.ndim:
         raise ShapeError(f"expected a number or a tensor without axes, got {given.shape}")
     return given.to(like.device).type(like.dtype)
