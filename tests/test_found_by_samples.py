@@ -245,6 +245,12 @@ def test_path_of_derivatives():
     assert jacobian is dp.jacobian
 
 
+def test_slopes_far_below_zero_with_a_graph():
+    x = dp.tensor([-math.inf, NAN], requires_grad=True)
+    slopes = dp.grad(F.leaky_relu(x, 0.25).sum(), x, create_graph=True)[0]
+    assert slopes.tolist() == [0.25, 0.25]
+
+
 def test_backward_of_several():
     x = dp.ones(2, requires_grad=True)
     dp.autograd.backward([x.sum(), x * 2], [None, dp.tensor([1.0, 0.0])])

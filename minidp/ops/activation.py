@@ -104,7 +104,7 @@ def _leaky_relu(f: Any, x: Any, slope: float, b: float) -> Any:
 
 
 def _leaky_relu_slope(f: Any, x: Any, slope: float, b: float) -> Any:
-    return f.where(x > 0, 1.0, x * 0 + slope)
+    return f.where(x > 0, 1.0, f.where(x > 0, x, slope))  # slope, in the dtype of x
 
 
 KINDS: dict[str, tuple[Formula, Formula]] = {
