@@ -265,6 +265,8 @@ def matrix_exp(A: Tensor) -> Tensor:
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The products of vectors along an axis."""
+    if x.ndim == y.ndim == 1 and x.shape != y.shape:
+        raise ShapeError(f"vecdot({x.shape}, {y.shape}): expected vectors of one length")
     return (x * y).sum(dim)
 
 

@@ -280,6 +280,8 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """All combinations of ``r`` values of a vector, as rows, in the order of their places."""
+    if input.ndim != 1 or r < 0:
+        raise ShapeError(f"combinations of {r} of {input.shape}: expected a vector, and 0 or more")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array([*choose(range(input.numel()), r)], int).reshape(-1, r)
     return get(input, key=(place(rows, input.device),))

@@ -75,28 +75,18 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
     return ops.sub(other, input if alpha == 1 else _scaled(other, input, alpha))
 
 
-@method("__rtruediv__")
-def rdiv(self: Tensor, other: Any) -> Tensor:
-    """other / self."""
-    return ops.div(other, self)
+def _reflected(name: str, function: Any) -> None:
+    def call(self: Tensor, other: Any) -> Tensor:
+        result: Tensor = function(other, self)
+        return result
+
+    call.__doc__ = f"{name} of ``other`` and this tensor, in that order."
+    method(f"__r{name}__")(call)
 
 
-@method("__rfloordiv__")
-def rfloordiv(self: Tensor, other: Any) -> Tensor:
-    """other // self."""
-    return ops.floor_divide(other, self)
-
-
-@method("__rmod__")
-def rmod(self: Tensor, other: Any) -> Tensor:
-    """other % self."""
-    return ops.remainder(other, self)
-
-
-@method("__rpow__")
-def rpow(self: Tensor, other: Any) -> Tensor:
-    """other ** self."""
-    return ops.pow(other, self)
+for _name, _op in {"truediv": ops.div, "floordiv": ops.floor_divide, "mod": ops.remainder,
+                   "pow": ops.pow}.items():  # fmt: skip
+    _reflected(_name, _op)
 
 
 @method("positive", "__pos__")
@@ -144,10 +134,11 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
 
 
 @method()
-def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+def logaddexp2(input: Tensor, other: Any) -> Tensor:
     """log2(2^a + 2^b), without overflow."""
-    scale = math.log(2)
-    return ops.logaddexp(input * scale, other * scale) / scale
+    both, scale = [x if isinstance(x, Tensor) else Tensor(x) for x in (input, other)], math.log(2)
+    kind = ops.logaddexp(*(x.detach() for x in both)).dtype
+    return ops.logaddexp(*(x.type(kind) * scale for x in both)) / scale
 
 
 @method()

@@ -216,4 +216,4 @@ Tensor.T = property(  # type: ignore[assignment]
 Tensor.mT = property(  # type: ignore[attr-defined]
     lambda self: transpose(self, -2, -1) if self.ndim else self,
     doc="The last two axes exchanged.")  # fmt: skip
-Tensor.mH, Tensor.H = Tensor.mT, Tensor.T  # type: ignore[attr-defined]  # of real numbers
+Tensor.mH = Tensor.mT  # type: ignore[attr-defined]  # of real numbers

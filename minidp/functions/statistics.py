@@ -130,6 +130,8 @@ def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
 ) -> Tensor:
     """``trapezoid`` from the first sample up to each of the others."""
+    if y.shape[dim] == 0:
+        return y.clone()
     return cumsum(_trapezes(y, x, dx, dim), dim) / 2
 
 
