@@ -15,6 +15,7 @@ from minidp.functions.comparison import where
 from minidp.functions.index import WHOLE, in_range, index_put
 from minidp.functions.inplace import take_over
 from minidp.functions.layout import broadcast_tensors, broadcast_to, ravel, reshape
+from minidp.functions.reduce import cumprod, cumsum
 from minidp.mode import mode
 from minidp.ops import index as ops
 from minidp.ops.elementwise import full_like
@@ -288,5 +289,5 @@ def in_place(function: Any) -> Any:
 
 
 for _function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill,
-                  index_put, masked_fill, masked_scatter, tril, triu):  # fmt: skip
+                  index_put, masked_fill, masked_scatter, tril, triu, cumsum, cumprod):  # fmt: skip
     method(f"{_function.__name__}_")(in_place(_function))

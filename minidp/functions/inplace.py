@@ -117,7 +117,7 @@ METHODS = (
     "addmv", "addr", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
     "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift",
     "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp",
-    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "cumprod", "cumsum", "deg2rad",
+    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "deg2rad",
     "divide", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power",
     "floor", "frac", "ge", "greater", "greater_equal", "gt", "heaviside", "hypot", "ldexp", "le",
     "lerp", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
