@@ -18,7 +18,7 @@ LAYERS = [
      "fusion", "folding", "calling", "noted", "placing", "bound", "source", "bound_source",
      "appended", "recompute"),
     ("ops",),
-    ("functions", "linalg", "derivatives", "special"),
+    ("functions", "linalg", "derivatives"),
     ("functional",),
     ("distributions",),
     ("nn", "optim", "data"),
