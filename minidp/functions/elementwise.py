@@ -144,9 +144,10 @@ def logaddexp2(input: Tensor, other: Any) -> Tensor:
 @method()
 def sinc(input: Tensor) -> Tensor:
     """y = sin(pi x) / (pi x), 1 at 0."""
-    x = input * math.pi
+    x = (input.type("float32") if input.dtype.char == "e" else input) * math.pi
     null = x == 0
-    return ops.where(null, 1.0, ops.sin(x) / ops.where(null, 1.0, x))
+    y = ops.where(null, 1.0, ops.sin(x) / ops.where(null, 1.0, x))
+    return y.type("float16") if input.dtype.char == "e" else y
 
 
 @method()
