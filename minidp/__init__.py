@@ -8,12 +8,13 @@ tensor([2., 4., 6.])
 """
 
 import importlib
+import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
 from numpy import finfo, iinfo
 
-from minidp import autograd, create, draw, functions
+from minidp import autograd, create, derivatives, draw, functions
 from minidp.autograd import (
     enable_grad,
     grad,
@@ -24,6 +25,7 @@ from minidp.autograd import (
 )
 from minidp.backend.cpu import get_num_threads, set_num_threads
 from minidp.create import *
+from minidp.derivatives import *
 from minidp.device import Device, device, device_list
 from minidp.draw import *
 from minidp.functions import *  # also gives Tensor its methods
@@ -47,6 +49,7 @@ from minidp.random import (
     set_rng_state,
     use_deterministic_algorithms,
 )
+from minidp.recompute import checkpoint
 from minidp.tensor import Tensor
 from minidp.types import bool_ as bool
 from minidp.types import float16, float32, float64, int8, int16, int32, int64, uint8
@@ -65,10 +68,19 @@ if TYPE_CHECKING:
     from minidp.parallel.replica import World
     from minidp.parallel.scheduler import Scheduler
 
+LAYERS = ("adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "bilinear", "celu",
+          "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+          "conv_transpose3d", "dropout", "group_norm", "hardshrink", "layer_norm", "max_pool1d",
+          "max_pool2d", "max_pool3d", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_",
+          "rms_norm", "rrelu", "selu", "threshold")  # fmt: skip
+"""Of ``nn.functional`` what PyTorch has here too, with the same arguments."""
+
 LATER = {"backends": "", "cuda": "", "data": "", "distributions": "", "linalg": "", "nn": "",
          "optim": "", "utils": "", "Batch": "parallel", "Scheduler": "parallel",
          "Whole": "parallel", "World": "parallel",
-         "capture": "captured", "launch": "parallel"}  # fmt: skip
+         "capture": "captured", "launch": "parallel",
+         "get_float32_matmul_precision": "backends", "set_float32_matmul_precision": "backends",
+         **dict.fromkeys(LAYERS, "functional")}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""
 
 
@@ -80,7 +92,8 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-autograd.functional = functions.derivatives  # type: ignore[attr-defined]  # PyTorch's path
+autograd.functional = derivatives  # type: ignore[attr-defined]  # PyTorch's path
+sys.modules["minidp.autograd.functional"] = derivatives  # which can be imported from
 
 Size: type[tuple[Any, ...]] = tuple
 """What shapes are."""
@@ -88,10 +101,10 @@ Size: type[tuple[Any, ...]] = tuple
 __version__ = "0.1.0"
 
 __all__ = [
-    *create.__all__, *draw.__all__, *functions.__all__,
+    *create.__all__, *derivatives.__all__, *draw.__all__, *functions.__all__,
     "Batch", "Buffer", "Device", "Generator", "Parameter", "Scheduler", "Tensor", "Whole", "World",
-    "bool", "capture", "cuda", "data", "default_generator", "device", "device_list", "double",
-    "enable_grad", "float", "float16", "float32", "float64", "get_default_device",
+    "bool", "capture", "checkpoint", "cuda", "data", "default_generator", "device", "device_list",
+    "double", "enable_grad", "float", "float16", "float32", "float64", "get_default_device",
     "get_default_dtype", "get_num_threads", "get_rng_state", "grad", "inference_mode",
     "initial_seed", "int16", "int32", "int64", "int8", "is_grad_enabled", "launch", "linalg",
     "load", "long", "manual_seed", "mode", "nn", "no_grad", "op", "optim", "save",

@@ -40,11 +40,11 @@ def expect_tensors(name: str, *values: Any) -> None:
                              "with dp.tensor(...)")  # fmt: skip
 
 
-def expect_counts(name: str, **given: Any) -> None:
-    """A ValueError for a number of features that is no integer, or below 0."""
+def expect_counts(name: str, least: int = 0, **given: Any) -> None:
+    """A ValueError for a number of features that is no integer, or below ``least``."""
     for what, value in given.items():
-        if not hasattr(value, "__index__") or value < 0:
-            raise ValueError(f"{name}: {what}={value!r}; expected an integer, 0 or more")
+        if not hasattr(value, "__index__") or value < least:
+            raise ValueError(f"{name}: {what}={value!r}; expected an integer, {least} or more")
 
 
 def constructor(begin: Callable[..., None], options: dict[str, Any], **named: Any) -> Any:

@@ -17,8 +17,27 @@ from minidp.record import apply
 from minidp.tensor import Tensor, method
 
 
-@method()
 def backward(
+    tensors: Tensor | Sequence[Tensor], grad_tensors: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:  # fmt: skip
+    """``Tensor.backward`` of one tensor or of several, each with its cotangent in ``grad_tensors``;
+    the gradients add up."""
+    ends = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    part = 1.0 if mode.replica is None else mode.replica.seed()
+    seeds = _seeds("backward", ends, grad_tensors, lambda end: part)
+    if inputs is None:
+        run(ends, seeds, None, retain_graph, create_graph)
+        return
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    for leaf, g in zip(inputs, grad(ends, inputs, seeds, retain_graph, create_graph,
+                                    allow_unused=True), strict=True):  # fmt: skip
+        if g is not None:
+            leaf.grad = g if leaf.grad is None else leaf.grad + g
+
+
+@method("backward")
+def _backward(
     self: Tensor, gradient: Any = None, retain_graph: bool | None = None,
     create_graph: bool = False, inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:  # fmt: skip
@@ -27,24 +46,28 @@ def backward(
     ``gradient`` is the cotangent of ``self``; it may be left out for one element. In a replica it
     is then this replica's share of the rows, so that the sum over replicas is the mean over all.
     """
-    replica = mode.replica
-    seed = _seed(self, gradient, 1.0 if replica is None else replica.seed())
-    if inputs is None:
-        run([self], [seed], None, retain_graph, create_graph)
-        return
-    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    for leaf, g in zip(inputs, grad(self, inputs, seed, retain_graph, create_graph,
-                                    allow_unused=True), strict=True):  # fmt: skip
-        if g is not None:
-            leaf.grad = g if leaf.grad is None else leaf.grad + g
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+def _seeds(
+    name: str, ends: list[Tensor], given: Any, value: Callable[[Tensor], float]
+) -> list[Tensor]:
+    """A cotangent for each of ``ends``; ``value`` is that of one that is not given."""
+    several = list(given) if isinstance(given, (list, tuple)) else [given]
+    several = [None] * len(ends) if given is None else several
+    if len(several) != len(ends):
+        raise GraphError(f"{name}: {len(several)} cotangents for {len(ends)} tensors")
+    return [_seed(end, g, value(end)) for end, g in zip(ends, several, strict=True)]
 
 
 def grad(
     outputs: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor], grad_outputs: Any = None,
     retain_graph: bool | None = None, create_graph: bool = False, only_inputs: bool = True,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None, *, materialize_grads: bool = False,
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """The gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``.
+    """The gradients of ``outputs`` with respect to ``inputs``, without touching ``.grad``. Inputs
+    that no output depends on are refused, or get None (``allow_unused``) or zeros
+    (``materialize_grads``).
 
     Nothing else gets a gradient, and a replica exchanges none. In a replica a mean over the rows of
     all replicas is differentiated as such, any other output as what this replica computed alone.
@@ -55,13 +78,17 @@ def grad(
     """
     ends = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     starts = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    given = grad_outputs if isinstance(grad_outputs, (list, tuple)) else [grad_outputs] * len(ends)
-    seeds = [_seed(end, g, _part(end)) for end, g in zip(ends, given, strict=True)]
+    seeds = _seeds("grad", ends, grad_outputs, _part)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: allow_unused=False goes against materialize_grads=True")
     if any(start.node is None for start in starts):
         raise GraphError("grad: one of the inputs does not require a gradient")
     wanted: Cotangents = {start.node: None for start in starts if start.node is not None}
     run(ends, seeds, wanted, retain_graph, create_graph)
     results = [wanted[start.node] for start in starts if start.node is not None]
+    if materialize_grads:
+        pairs = zip(results, starts, strict=True)
+        results = [OPS["full_like"](x.detach(), value=0.0) if g is None else g for g, x in pairs]
     if not allow_unused and any(g is None for g in results):
         place = [g is None for g in results].index(True)
         raise GraphError(

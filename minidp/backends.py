@@ -42,6 +42,19 @@ class Cpu:
         switches().winograd = bool(value)
 
 
+def set_float32_matmul_precision(precision: str) -> None:
+    """PyTorch's other switch for TF32: "highest", or "high" and "medium", which allow it."""
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"set_float32_matmul_precision({precision!r}): expected 'highest', 'high' "
+                         "or 'medium'")  # fmt: skip
+    cuda.matmul.allow_tf32 = precision != "highest"
+
+
+def get_float32_matmul_precision() -> str:
+    """What ``set_float32_matmul_precision`` said: "highest" or "high"."""
+    return "high" if cuda.matmul.allow_tf32 else "highest"
+
+
 cpu = Cpu()
 cuda = SimpleNamespace(matmul=MatmulSettings())
 cudnn = SimpleNamespace(enabled=False, benchmark=False, deterministic=True)

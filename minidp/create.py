@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.arguments import expect_counts
+from minidp.arguments import expect_counts, expect_tensors
 from minidp.errors import DTypeError, ShapeError
 from minidp.mode import mode
 from minidp.placement import as_array, place
@@ -153,42 +153,42 @@ def like(input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
     return {"dtype": input.dtype, "device": input.device, **given}
 
 
+def alike(name: str, input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    """``like``, and the size too; what is no tensor is refused in the name of the function."""
+    expect_tensors(name, input)
+    return {"size": input.shape, **like(input, options)}
+
+
 def zeros_like(input: Tensor, **options: Any) -> Tensor:
     """Zeros in the shape, dtype and device of ``input``."""
-    return zeros(input.shape, **like(input, options))
+    return zeros(**alike("zeros_like", input, options))
 
 
 def ones_like(input: Tensor, **options: Any) -> Tensor:
     """Ones in the shape, dtype and device of ``input``."""
-    return ones(input.shape, **like(input, options))
+    return ones(**alike("ones_like", input, options))
 
 
 def empty_like(input: Tensor, **options: Any) -> Tensor:
     """Values that are not set, in the shape, dtype and device of ``input``."""
-    return empty(input.shape, **like(input, options))
+    return empty(**alike("empty_like", input, options))
 
 
 def full_like(input: Tensor, fill_value: Any, **options: Any) -> Tensor:
     """One value in the shape, dtype and device of ``input``."""
-    return full(input.shape, fill_value, **like(input, options))
+    return full(fill_value=fill_value, **alike("full_like", input, options))
 
 
-@method("new_zeros")
-def _new_zeros(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
-    """Zeros in this dtype and on this device."""
-    return zeros(*sizes, size=size, **like(self, options))
+def _new_method(make_one: Any) -> Any:
+    def call(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
+        made: Tensor = make_one(*sizes, size=size, **like(self, options))
+        return made
+
+    call.__doc__ = f"``{make_one.__name__}`` in this dtype and on this device."
+    return method(f"new_{make_one.__name__}")(call)
 
 
-@method("new_ones")
-def _new_ones(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
-    """Ones in this dtype and on this device."""
-    return ones(*sizes, size=size, **like(self, options))
-
-
-@method("new_empty")
-def _new_empty(self: Tensor, *sizes: Any, size: Any = None, **options: Any) -> Tensor:
-    """Values that are not set, in this dtype and on this device."""
-    return empty(*sizes, size=size, **like(self, options))
+_new_empty, _, _ = map(_new_method, (empty, ones, zeros))
 
 
 @method("new_full")
@@ -227,8 +227,8 @@ def arange(
         raise TypeError(f"arange({start!r}, {end!r}, {step!r}): expected numbers")
     if dtype is not None and as_dtype(dtype) == int64:
         start, end, step = int(start), int(end), int(step)
-    if step == 0 or (end - start) * step < 0:
-        raise ValueError(f"arange({start}, {end}, {step}): the step leads away from the end")
+    if step == 0 or (end - start) * step < 0 or math.isinf(end - start):
+        raise ValueError(f"arange({start}, {end}, {step}): no step leads to the end")
     whole = all(isinstance(each, int) for each in (start, end, step))
     count = np.arange(math.ceil((end - start) / step) if not whole else -((start - end) // step))
     if dtype is not None and as_dtype(dtype).kind in "iu":
@@ -242,18 +242,24 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, **options: 
     >>> dp.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
-    expect_counts("linspace", steps=steps)
+    return make(_spaced("linspace", start, end, steps, dtype), float_dtype(dtype), **options)
+
+
+def _spaced(name: str, start: Any, end: Any, steps: int, dtype: Any) -> Array:
+    """Evenly spaced numbers; where integers are wanted, between integers."""
+    expect_counts(name, steps=steps)
     start, end = (x.item() if isinstance(x, Tensor) else x for x in (start, end))
     if dtype is not None and as_dtype(dtype).kind in "iu":
         start, end = int(start), int(end)
-    return make(np.linspace(start, end, steps), float_dtype(dtype), **options)
+    with np.errstate(all="ignore"):
+        return np.linspace(start, end, steps)
 
 
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, **options: Any
 ) -> Tensor:
     """``steps`` values from base^start to base^end, of evenly spaced logarithms."""
-    powers = linspace(start, end, steps, dtype="float64").array
+    powers = _spaced("logspace", start, end, steps, dtype)
     return make(np.power(float(base), powers), float_dtype(dtype), **options)
 
 

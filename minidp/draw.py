@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minidp import random
-from minidp.create import float_dtype, like, make, shape_of
+from minidp.create import alike, float_dtype, like, make, shape_of
 from minidp.mode import aside, mode, told_as
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
@@ -134,18 +134,18 @@ def randperm(n: int, *, generator: Maybe = None, dtype: Any = None, **options: A
 
 def rand_like(input: Tensor, **options: Any) -> Tensor:
     """Uniform random numbers in the shape, dtype and device of ``input``."""
-    return rand(input.shape, **like(input, options))
+    return rand(**alike("rand_like", input, options))
 
 
 def randn_like(input: Tensor, **options: Any) -> Tensor:
     """Normal random numbers in the shape, dtype and device of ``input``."""
-    return randn(input.shape, **like(input, options))
+    return randn(**alike("randn_like", input, options))
 
 
 def randint_like(input: Tensor, low: Any = 0, high: Any = None, **options: Any) -> Tensor:
     """Random integers in the shape, dtype and device of ``input``."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, **like(input, options))
+    return randint(low, high, **alike("randint_like", input, options))
 
 
 def normal(

@@ -5,27 +5,32 @@ Matrices are the last two axes, all others are a batch. Rules are in ``minidp/op
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minidp.create import eye
+from minidp.backend import backend_of
+from minidp.create import arange, as_tensor, eye, zeros
 from minidp.errors import LinAlgError, ShapeError
 from minidp.functions import layout, reduce
 from minidp.functions.arrange import diagonal as _diagonal
 from minidp.functions.arrange import tril, triu
+from minidp.functions.join import atleast_1d, cat
 from minidp.functions.layout import axes_in_order, movedim, unsqueeze
 from minidp.functions.linalg import cross as _cross
 from minidp.functions.linalg import det, inverse, matmul, matrix_power, multi_dot, slogdet
+from minidp.functions.padding import pad
 from minidp.functions.reduce import vector_norm
 from minidp.ops import linalg as ops
-from minidp.ops.elementwise import abs
+from minidp.ops.elementwise import abs, maximum, where
 from minidp.tensor import Tensor
 
 __all__ = [
     "LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
-    "lstsq", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv",
-    "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vector_norm",
+    "lstsq", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot",
+    "norm", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "vander",
+    "vecdot", "vector_norm",
 ]  # fmt: skip
 
 
@@ -105,10 +110,19 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 def svd(A: Tensor, full_matrices: bool = True) -> SVD:
-    """A = U diag(S) Vh; ``full_matrices`` for square A only."""
-    if full_matrices and A.shape[-2] != A.shape[-1]:
-        raise ShapeError(f"svd({A.shape}): U and Vh are not both square; give full_matrices=False")
-    return SVD(*ops.svd(A))
+    """A = U diag(S) Vh; with ``full_matrices`` U and Vh are square: what is added has no gradient.
+    """
+    U, S, Vh = ops.svd(A)
+    return SVD(_square(U), S, _square(Vh.mT).mT) if full_matrices else SVD(U, S, Vh)
+
+
+def _square(Q: Tensor) -> Tensor:
+    """Orthonormal columns, and what completes them to a basis."""
+    rows, columns = Q.shape[-2:]
+    if rows == columns:
+        return Q
+    basis = backend_of(Q.array).xp.linalg.qr(Q.array, mode="complete")[0]
+    return cat([Q, Tensor(basis[..., columns:])], -1)
 
 
 def svdvals(A: Tensor) -> Tensor:
@@ -121,68 +135,145 @@ def svdvals(A: Tensor) -> Tensor:
 
 
 def qr(A: Tensor, mode: str = "reduced") -> QR:
-    """A = Q R: orthonormal columns and an upper triangle."""
-    if mode != "reduced":
-        raise ValueError(f"qr: mode {mode!r} is not there; expected 'reduced'")
-    return QR(*ops.qr(A))
+    """A = Q R: orthonormal columns and an upper triangle. With ``mode`` "complete" Q is square,
+    and what is added has no gradient; with "r" Q is empty."""
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"qr: mode={mode!r}; expected 'reduced', 'complete' or 'r'")
+    rows, columns = A.shape[-2:]
+    if rows < columns:
+        Q, R = ops.qr(A[..., :rows])
+        R = cat([R, matmul(Q.mT, A[..., rows:])], -1)
+    else:
+        Q, R = ops.qr(A)
+    if mode == "complete" and rows > columns:
+        Q, R = _square(Q), pad(R, (0, 0, 0, rows - columns))
+    return QR(zeros(0, dtype=A.dtype, device=A.device) if mode == "r" else Q, R)
 
 
-def pinv(A: Tensor, *, rtol: float | None = None) -> Tensor:
-    """The pseudoinverse; singular values below ``rtol`` of the largest count as 0."""
-    limit = max(A.shape[-2:]) * float(np.finfo(A.dtype).eps) if rtol is None else rtol
-    return ops.pinv(A, rcond=limit)
+def _limits(A: Tensor, largest: Tensor, atol: Any, rtol: Any) -> Any:
+    """Up to where singular values count as 0: ``atol``, or ``rtol`` of the largest if that is
+    more; by default the precision times the larger size, or 0 where there is an ``atol``."""
+    if rtol is None:
+        rounding = max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
+        rtol = rounding if atol is None else where(as_tensor(atol) > 0, 0.0, rounding)
+    return maximum(largest * rtol, 0.0 if atol is None else atol)
 
 
-def matrix_rank(A: Tensor, *, rtol: float | None = None) -> Tensor:
-    """How many singular values are above ``rtol`` of the largest."""
-    limit = max(A.shape[-2:]) * float(np.finfo(A.dtype).eps) if rtol is None else rtol
+def pinv(
+    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:  # fmt: skip
+    """The pseudoinverse; singular values up to ``atol``, or ``rtol`` (also ``rcond``) of the
+    largest, count as 0. ``hermitian``: A is symmetric, and its lower triangle counts."""
+    A, rtol = tril(A) + tril(A, -1).mT if hermitian else A, rcond if rtol is None else rtol
+    if A.numel() == 0 or (atol is None and not isinstance(rtol, Tensor)):
+        rounding = max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
+        return ops.pinv(A, rcond=rounding if rtol is None or A.numel() == 0 else rtol)
+    largest = svdvals(A.detach()).amax(-1)
+    part = _limits(A, largest, atol, rtol) / where(largest > 0, largest, 1.0)
+    part._read()
+    return ops.pinv(A, rcond=part.array)
+
+
+def matrix_rank(
+    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+) -> Tensor:  # fmt: skip
+    """How many singular values are above ``atol`` (also ``tol``) and ``rtol`` of the largest.
+    ``hermitian``: A is symmetric, which changes nothing."""
     s = svdvals(A.detach())
-    return (s > s[..., :1] * limit).sum(-1)
+    if s.shape[-1] == 0:
+        return s.sum(-1).long()
+    limit = _limits(A, s[..., 0], tol if atol is None else atol, rtol)
+    return (s > unsqueeze(limit, -1)).sum(-1)
 
 
-def cond(A: Tensor) -> Tensor:
-    """The largest singular value over the smallest."""
+def cond(A: Tensor, p: Any = None) -> Tensor:
+    """The norm of A times that of its inverse; for the 2-norm, the largest singular value over the
+    smallest."""
+    if p not in (None, 2, -2):
+        return matrix_norm(A, p) * matrix_norm(inv(A), p)
     s = svdvals(A)
-    return s.select(-1, 0) / s.select(-1, -1)
+    first, last = s.select(-1, 0), s.select(-1, -1)
+    return last / first if p == -2 else first / last
 
 
-def lstsq(A: Tensor, B: Tensor) -> Lstsq:
-    """The X for which |A X - B| is least (and of these the shortest)."""
+def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str = "gelsy") -> Lstsq:
+    """The X for which |A X - B| is least (and of these the shortest). ``driver``, LAPACK's routine
+    in PyTorch, only says which results beside X are there."""
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise ValueError(f"lstsq: driver={driver!r}; expected gels, gelsy, gelsd or gelss")
     vector = B.ndim == 1 or B.shape == A.shape[:-1]
-    x = matmul(pinv(A), unsqueeze(B, -1) if vector else B)
-    x = x.squeeze(-1) if vector else x
-    none = Tensor(np.zeros(0, A.dtype))
-    return Lstsq(x, none, matrix_rank(A), none)
+    right = unsqueeze(B, -1) if vector else B
+    x = matmul(pinv(A, rcond), right)
+    none, rank = zeros(0, dtype=A.dtype, device=A.device), matrix_rank(A, rtol=rcond)
+    left = matmul(A, x).detach() - right.detach()
+    full = A.shape[-2] > A.shape[-1] and bool((rank == A.shape[-1]).all()) and driver != "gelsy"
+    return Lstsq(
+        x.squeeze(-1) if vector else x, (left * left).sum(-2) if full else none,
+        none.long() if driver == "gels" else rank,
+        svdvals(A.detach()) if driver in ("gelsd", "gelss") else none,
+    )  # fmt: skip
 
 
-def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
+def matrix_norm(
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:  # fmt: skip
     """Frobenius ("fro"), nuclear ("nuc": sum of singular values), 2 (the largest) or -2 (the
     smallest), 1 and -1 of the sums of columns, inf and -inf of the sums of rows."""
     axes = axes_in_order("matrix_norm", dim, A.ndim)
     if len(set(axes)) != 2:
         raise ShapeError(f"matrix_norm: expected two axes, got {dim}")
-    x = movedim(A, axes, [-2, -1])
+    x = movedim(A if dtype is None else A.to(dtype), axes, [-2, -1])
     if ord == "fro":
         y = vector_norm(x, 2, (-2, -1))
-    elif ord in ("nuc", 2, -2):
-        s = svdvals(x)
-        y = s.sum(-1) if ord == "nuc" else s.select(-1, 0 if ord > 0 else -1)
+    elif ord == "nuc":
+        y = svdvals(x).sum(-1)
     else:
-        sums = abs(x).sum(-2 if ord in (1, -1) else -1)
-        y = (reduce.amax if ord > 0 else reduce.amin)(sums, dim=-1)
+        many = svdvals(x) if ord in (2, -2) else abs(x).sum(-2 if ord in (1, -1) else -1)
+        y = (reduce.amax if ord > 0 else reduce.amin)(many, dim=-1)
     for axis in sorted(axes) if keepdim else ():
         y = unsqueeze(y, axis)
     return y
 
 
-def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Tensor:
+def norm(
+    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:  # fmt: skip
     """The 2-norm of all values; with ``ord`` a vector's or a matrix's, as there are axes."""
     count = A.ndim if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
     if ord is not None and dim is None and A.ndim not in (1, 2):
         raise ShapeError(f"norm of order {ord} of {A.shape}: give dim, one axis or two")
     if isinstance(ord, str) or (ord is not None and count == 2):
-        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim)
-    return vector_norm(A, 2 if ord is None else ord, dim, keepdim)
+        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+def matrix_exp(A: Tensor) -> Tensor:
+    """e^A = sum A^k / k!, of A halved so often that few terms suffice, and squared as often."""
+    size = float(abs(A.detach()).sum(-2).amax().item()) if A.numel() else 0.0
+    if not math.isfinite(size):
+        return A * math.nan
+    halvings = max(0, math.ceil(math.log2(size)) + 2) if size > 0 else 0
+    x = A / 2**halvings
+    one = eye(A.shape[-1], dtype=A.dtype, device=A.device)
+    y = one + x / 18
+    for k in range(17, 0, -1):
+        y = one + matmul(x, y) / k
+    for _ in range(halvings):
+        y = matmul(y, y)
+    return y
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """The products of vectors along an axis."""
+    if x.ndim == y.ndim == 1 and x.shape != y.shape:
+        raise ShapeError(f"vecdot({x.shape}, {y.shape}): expected vectors of one length")
+    return (x * y).sum(dim)
+
+
+def vander(x: Tensor, *, N: int | None = None) -> Tensor:
+    """Vandermonde's matrices: the powers 0 ... N - 1 of each number, as rows."""
+    count = x.shape[-1] if N is None else N
+    return unsqueeze(atleast_1d(x), -1) ** arange(count, device=x.device)
 
 
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from minidp.arguments import expect_tensors
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ALSO = {"axis": "dim", "keepdims": "keepdim", "ddof": "correction", "out": ""}
@@ -31,6 +33,10 @@ def numpy_names(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
-        return function(*args, **translated(function.__name__, named))
+        try:
+            return function(*args, **translated(function.__name__, named))
+        except AttributeError:
+            expect_tensors(function.__name__, *args[:1])  # a list, in place of a tensor
+            raise
 
     return cast(F, call)

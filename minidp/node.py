@@ -83,6 +83,19 @@ class Node:
         self.moment = next(clock)
         self.grad = self.hooks = self.slot = None
 
+    def name(self) -> str:
+        """What the op is called; "leaf" of a leaf."""
+        return self.op.name if self.op else "leaf"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes of the arguments, None where no gradient flows, and which of their results each
+        argument is."""
+        picked = [node.parents[0] if node and node.slot is not None else node
+                  for node in self.parents]  # fmt: skip
+        slots = [(node and node.slot) or 0 for node in self.parents]
+        return tuple(zip(picked, slots, strict=True))
+
     def __repr__(self) -> str:
         return f"<{self.op.name if self.op else 'leaf'} -> {self.dtype}{list(self.shape)}>"
 
@@ -90,9 +103,13 @@ class Node:
 class Handle:
     """A registration, such as that of a hook: ``remove()`` ends it."""
 
-    def __init__(self, registry: dict[Any, Any], hook: Any) -> None:
+    def __init__(self, registry: dict[Any, Any], hook: Any, first: bool = False) -> None:
         self.registry = registry
+        later = dict(registry) if first else {}
+        for each in later:
+            del registry[each]
         registry[self] = hook
+        registry.update(later)
 
     def remove(self) -> None:
         self.registry.pop(self, None)

@@ -17,9 +17,9 @@ LAYERS = [
      "backward", "autograd", "custom", "create", "draw", "random", "printing", "line", "tape",
      "simplify", "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula",
      "fusion", "folding", "calling", "noted", "placing", "bound", "source", "bound_source",
-     "appended"),
+     "appended", "recompute"),
     ("ops",),
-    ("functions", "linalg"),
+    ("functions", "linalg", "derivatives"),
     ("functional",),
     ("distributions",),
     ("nn", "optim", "data"),
@@ -169,7 +169,7 @@ def test_files_stay_short():
 
 # Optim was to have 800: that is what SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta and the usual
 # schedules take. Three more optimisers, seven more schedules and other averages take the rest.
-BUDGETS = {"ops": 2000, "functions": 2700, "functional": 2200, "nn": 2200, "optim": 960}
+BUDGETS = {"ops": 2000, "functions": 2720, "functional": 2200, "nn": 2200, "optim": 960}
 
 
 @pytest.mark.parametrize("part", BUDGETS)

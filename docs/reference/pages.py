@@ -78,7 +78,7 @@ PAGES = {
         "Products": "ops.linalg functions.linalg functions.distance",
         "minidp.linalg": "linalg:*"}),
     "autograd": ("Gradients", "Recording, going back, derivatives of functions.", {
-        "": "autograd anomaly", "Derivatives of functions": "functions.derivatives",
+        "": "autograd anomaly recompute", "Derivatives of functions": "derivatives",
         "Ops of one's own": "op", "Captured steps": "captured", "Checking": "testing:*"}),
     "nn-modules": ("Modules", "What holds parameters, and what holds modules.", {
         "": "nn:nn.module nn:nn.container nn:nn.state nn:nn.summary nn:nn.layer nn:nn.hooks "

@@ -11,6 +11,7 @@ from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.functional.ranks import alike
+from minidp.functions.along import in_place
 from minidp.ops import elementwise as ops
 from minidp.ops.activation import activation as curve
 from minidp.ops.elementwise import log1pexp, where
@@ -23,7 +24,8 @@ from minidp.types import float16
 __all__ = ["celu", "elu", "gelu", "glu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
            "leaky_relu", "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu",
            "sigmoid", "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
-           "tanhshrink", "threshold"]  # fmt: skip
+           "tanhshrink", "threshold", "celu_", "elu_", "hardtanh_", "leaky_relu_", "relu_", "selu_",
+           "threshold_"]  # fmt: skip
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 """For these, mean 0 and variance 1 are a fixed point (Klambauer et al. 2017, arXiv 1706.02515)."""
@@ -204,3 +206,7 @@ def _axis(name: str, input: Tensor, dim: int | None) -> int:
                       stacklevel=3)  # fmt: skip
         dim = 0 if input.ndim in (0, 1, 3) else 1
     return axis_of(name, dim, input.ndim)
+
+
+celu_, elu_, hardtanh_, leaky_relu_, relu_, selu_, threshold_ = map(
+    in_place, (celu, elu, hardtanh, leaky_relu, relu, selu, threshold))  # fmt: skip

@@ -23,8 +23,8 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d",
 
 
 def check_probability(p: float) -> None:
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if isinstance(p, str) or not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p!r}")
 
 
 def _place(input: Tensor, batch_dim: int | None) -> dict[str, Any]:

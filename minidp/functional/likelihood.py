@@ -198,13 +198,14 @@ def gaussian_nll_loss(
 ) -> Tensor:  # fmt: skip
     """(log v + (x - t)^2 / v) / 2 for v = max(var, eps), a constant where eps is the larger.
 
-    ``var`` has the shape of x, or lacks its last axis, or has 1 there. ``full`` adds
+    ``var`` has the shape of x, or lacks its last axis, or has 1 along one axis. ``full`` adds
     log(2 pi) / 2. Source: Nix and Weigend 1994.
     """
     v = var if isinstance(var, Tensor) else input.detach() * 0 + var
     if v.shape != input.shape and v.shape == input.shape[:-1]:
         v = v.unsqueeze(-1)
-    if v.shape not in (input.shape, (*input.shape[:-1], 1)):
+    ones = [m for n, m in zip(input.shape, v.shape, strict=False) if n != m]
+    if v.ndim != input.ndim or ones not in ([], [1]):
         raise misfit("gaussian_nll_loss", "var of the size of the input", input, target, v)
     if bool((v < 0).any()):
         raise ValueError("gaussian_nll_loss: var has negative entries")

@@ -17,9 +17,11 @@ __all__ = ["bilinear", "linear", "one_hot"]
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """y = x W^T + b: x (..., c), weight (k, c), bias (k) -> (..., k)."""
+    """y = x W^T + b: x (..., c), weight (k, c), bias (k) -> (..., k); of a weight (c) (...)."""
     if type(input) is not Tensor or not isinstance(weight, Tensor):
         expect_tensors("linear", input, weight)
+    if weight.ndim == 1:
+        return linear(input, weight.unsqueeze(0), None if bias is None else bias.reshape(1))[..., 0]
     if input.ndim == 2:
         return linalg.linear(input, weight, bias)
     if input.shape[-1:] != weight.shape[1:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from minidp.arguments import expect_tensors
 from minidp.create import arange, ones
 from minidp.functional.activation import logsigmoid
 from minidp.functional.likelihood import check_weight, class_index, classes_of
@@ -100,14 +101,18 @@ def check_power(p: int) -> None:
         raise ValueError(f"multi_margin_loss: p={p}: only p == 1 and p == 2 are supported")
 
 
-@batched
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     *, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """sum over the classes c other than t of w_t max(0, margin - x_t + x_c)^p, / classes."""
-    check_weight("multi_margin_loss", weight, input)
+    expect_tensors("multi_margin_loss", input, target)
+    if input.ndim < 2 and target.numel() == 1:  # one sample
+        rows = input.reshape(1, -1), target.reshape(1)
+        losses = multi_margin_loss(*rows, p, margin, weight, reduction=reduction)
+        return losses if reduction != "none" else losses.reshape(target.shape)
     check_power(p)
+    check_weight("multi_margin_loss", weight, input)
     count = input.shape[1]
     target = class_index("multi_margin_loss", classes_of("multi_margin_loss", input, target), count)
     own = take_along_dim(input, target.unsqueeze(1), dim=1)
@@ -123,6 +128,9 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
 
     A row of ``target`` lists class numbers up to its first -1.
     """
+    if input.ndim == 0 == target.ndim:
+        input, target = input.reshape(1), target.reshape(1)
+        return multilabel_margin_loss(input, target, reduction=reduction).reshape(())
     if target.shape != input.shape or input.ndim != 2:
         raise misfit("multilabel_margin_loss", "(n, c), (n, c) or (c), (c)", input, target)
     rows, count = input.shape

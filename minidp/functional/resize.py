@@ -21,6 +21,7 @@ __all__ = ["channel_shuffle", "interpolate", "pad", "pixel_shuffle", "pixel_unsh
 
 RANKS = {"nearest": 0, "nearest-exact": 0, "area": 0, "linear": 1, "bilinear": 2, "bicubic": 2,
          "trilinear": 3}  # fmt: skip
+KEPT = ("linear", "bilinear", "trilinear")
 
 
 def interpolate(
@@ -32,14 +33,15 @@ def interpolate(
 
     ``mode`` is "nearest", "nearest-exact", "area", "linear", "bilinear", "trilinear" or "bicubic"
     (Keys 1981, a = -0.75). ``align_corners`` lets the centres of the outermost places meet, else
-    their outer borders do.
+    their outer borders do. ``antialias``, for images in "bilinear" and "bicubic" (a = -0.5), lets
+    each place have its part where the image shrinks.
     """
     n, rank = input.ndim - 2, RANKS.get(mode, -1)
     if rank < 0 or n not in (1, 2, 3) or rank not in (0, n):
         raise ShapeError(f"interpolate: mode={mode!r} is not for input of shape {input.shape}")
     if (size is None) == (scale_factor is None) or (recompute_scale_factor and size is not None):
         raise ValueError("interpolate: expected either size or scale_factor")
-    if antialias or (align_corners is not None and not rank):
+    if (antialias and rank != 2) or (align_corners is not None and not rank):
         raise ValueError(f"interpolate: align_corners={align_corners}, antialias={antialias} "
                          f"cannot be used with mode={mode!r}")  # fmt: skip
     shape, steps = input.shape[2:], None
@@ -60,8 +62,11 @@ def interpolate(
     input = floating(f"interpolate {mode}", input) if rank else input
     steps = steps or [old / new for old, new in zip(shape, size, strict=True)]
     for dim, (old, new, step) in enumerate(zip(shape, size, steps, strict=True), 2):
+        if old == new and not antialias and (mode in KEPT or (mode == "nearest" and n == 2)):
+            continue  # whatever the factor, as PyTorch has it
         if rank:
-            index, weight = _taps(mode == "bicubic", old, new, step, bool(align_corners))
+            taps, cubic = _smoothed if antialias else _taps, mode == "bicubic"
+            index, weight = taps(cubic, old, new, step, bool(align_corners))
         else:
             index, weight = _nearest(mode, input.dtype, old, new, step), None
         if old != new or step != 1:
@@ -91,12 +96,28 @@ def _taps(cubic: bool, old: int, new: int, step: float, aligned: bool) -> tuple[
     first = np.floor(source).astype(int)
     places, part = np.arange(-1, 3) if cubic else np.arange(2), source - first
     index = np.clip(first[:, None] + places, 0, old - 1)
-    away, a = np.abs(part[:, None] - places), -0.75
-    if not cubic:
-        return index, 1 - away
+    away = np.abs(part[:, None] - places)
+    return index, _cubic(away, -0.75) if cubic else 1 - away
+
+
+def _cubic(away: Array, a: float) -> Array:
     near = ((a + 2) * away - (a + 3)) * away * away + 1
     far = ((a * away - 5 * a) * away + 8 * a) * away - 4 * a
-    return index, np.where(away <= 1, near, far)
+    return np.where(away <= 1, near, np.where(away < 2, far, 0))
+
+
+def _smoothed(cubic: bool, old: int, new: int, step: float, aligned: bool) -> tuple[Array, Array]:
+    """``_taps`` with a filter that is as much wider as the image becomes smaller."""
+    step = (old - 1) / max(new - 1, 1) if aligned else step
+    wide, center = max(step, 1.0), (np.arange(new) + 0.5) * step
+    reach = (2 if cubic else 1) * wide
+    first = np.maximum((center - reach + 0.5).astype(int), 0)
+    stop = np.minimum((center + reach + 0.5).astype(int), old)
+    places = first[:, None] + np.arange((stop - first).max())
+    away = np.abs(places - center[:, None] + 0.5) / wide
+    weight = np.where(places < stop[:, None], _cubic(away, -0.5) if cubic else 1 - away, 0)
+    weight = np.maximum(weight, 0) if not cubic else weight
+    return np.minimum(places, old - 1), weight / weight.sum(1, keepdims=True)
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:

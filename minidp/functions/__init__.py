@@ -8,7 +8,6 @@ from minidp.functions import (
     along,
     arrange,
     comparison,
-    derivatives,
     distance,
     elementwise,
     index,
@@ -29,9 +28,9 @@ from minidp.functions import (
 from minidp.functions.along import *
 from minidp.functions.arrange import *
 from minidp.functions.comparison import *
-from minidp.functions.derivatives import *
 from minidp.functions.distance import *
 from minidp.functions.elementwise import *
+from minidp.functions.index import *
 from minidp.functions.interop import *
 from minidp.functions.join import *
 from minidp.functions.layout import *
@@ -44,8 +43,8 @@ from minidp.functions.statistics import *
 from minidp.functions.summation import *
 
 __all__ = [
-    *along.__all__, *arrange.__all__, *comparison.__all__, *derivatives.__all__, *distance.__all__,
-    *elementwise.__all__, *interop.__all__, *join.__all__, *layout.__all__, *linalg.__all__,
-    *order.__all__, *places.__all__, *reduce.__all__, *search.__all__, *statistics.__all__,
-    *summation.__all__,
+    *along.__all__, *arrange.__all__, *comparison.__all__, *distance.__all__,
+    *elementwise.__all__, *index.__all__, *interop.__all__, *join.__all__, *layout.__all__,
+    *linalg.__all__, *order.__all__, *places.__all__, *reduce.__all__, *search.__all__,
+    *statistics.__all__, *summation.__all__,
 ]  # fmt: skip

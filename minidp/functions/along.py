@@ -3,31 +3,31 @@ names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minidp.backend import backend_of
+from minidp.create import zeros
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.comparison import where
-from minidp.functions.index import WHOLE, getitem, in_range
+from minidp.functions.index import WHOLE, in_range, index_put
 from minidp.functions.inplace import take_over
 from minidp.functions.layout import broadcast_tensors, broadcast_to, ravel, reshape
+from minidp.functions.reduce import cumprod, cumsum
 from minidp.mode import mode
 from minidp.ops import index as ops
 from minidp.ops.elementwise import full_like
 from minidp.ops.index import get, put, set_at
-from minidp.ops.layout import copy, surround
-from minidp.placement import place
+from minidp.ops.layout import surround
+from minidp.placement import as_array, place
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = [
-    "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select", "masked_fill",
-    "masked_scatter", "masked_select", "scatter", "scatter_add", "scatter_reduce", "take",
-    "take_along_dim",
+    "gather", "index_add", "index_copy", "index_fill", "index_select", "masked_fill",
+    "masked_scatter", "scatter", "scatter_add", "scatter_reduce", "take_along_dim",
 ]  # fmt: skip
 
 
@@ -102,16 +102,10 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return found if input.ndim else reshape(found, ())
 
 
-@method()
-def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at ``index`` of the flat tensor."""
-    return copy(getitem(ravel(input), index))
-
-
 def _values(name: str, x: Tensor, src: Any, index: Tensor | None = None) -> Any:
     """What is written: numbers, or a tensor of the same dtype, cut to the shape of the index."""
     if not isinstance(src, Tensor):
-        return Tensor(np.asarray(src, x.dtype)).to(x.device)
+        return Tensor(as_array(src, x.dtype)).to(x.device)
     if src.dtype != x.dtype:
         raise DTypeError(f"{name}: values of {src.dtype} into {x.dtype}; convert with .to(dtype)")
     if index is None or src.shape == index.shape or src.ndim != index.ndim:
@@ -125,11 +119,14 @@ def _values(name: str, x: Tensor, src: Any, index: Tensor | None = None) -> Any:
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
             reduce: str | None = None) -> Tensor:  # fmt: skip
     """x with the values of ``src`` at the places ``index`` along ``dim``."""
+    new = _values("scatter", input, value if src is None else src, index)
     if reduce is not None:
         names = {"add": "sum", "multiply": "prod"}
-        return scatter_reduce(input, dim, index, src, names[reduce])
+        if reduce not in names:
+            raise ValueError(f"scatter: reduce={reduce!r}; expected 'add' or 'multiply'")
+        new = new if isinstance(src, Tensor) else broadcast_to(new, index.shape)
+        return scatter_reduce(input, dim, index, new, names[reduce])
     key = _grid("scatter", input, dim, index)
-    new = _values("scatter", input, value if src is None else src, index)
     wide = set_at(reshape(input, input.shape or (1,)), reshape(new, new.shape or (1,)), key=key)
     return reshape(wide, input.shape)
 
@@ -181,7 +178,8 @@ def scatter_reduce(
     if not include_self:
         start = {"amax": -np.inf, "amin": np.inf, "prod": 1}.get(reduce, 0)
         if reduce in ("amax", "amin") and input.dtype.kind != "f":
-            start = (np.iinfo(input.dtype).min, np.iinfo(input.dtype).max)[reduce == "amin"]
+            whole = np.iinfo("uint8" if input.dtype.kind == "b" else input.dtype)
+            start = whole.max if reduce == "amin" else whole.min
         fresh = Tensor(np.asarray(start, input.dtype)).to(input.device)
         input = reshape(set_at(_lined(input), fresh, key=key), input.shape)
     if input.ndim == 0:
@@ -206,8 +204,10 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
               ) -> Tensor:  # fmt: skip
     """x plus ``alpha`` times the slices of ``source``, at the slices ``index`` along ``dim``."""
     key = _along("index_add", input, dim, index)
-    new = _values("index_add", input, source)
-    added = put(new if alpha == 1 else new * alpha, shape=input.shape or (1,), key=key)
+    new = _slices("index_add", input, len(key) - 1, index, source)
+    alpha = alpha if input.dtype.kind == "f" else int(alpha)
+    new = new if alpha == 1 else (new * alpha).type(input.dtype)
+    added = put(new, shape=input.shape or (1,), key=key)
     return input + reshape(added, input.shape)
 
 
@@ -215,39 +215,37 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x with the slices of ``source`` at the slices ``index`` along ``dim``."""
     key = _along("index_copy", input, dim, index)
-    changed = set_at(_lined(input), _values("index_copy", input, source), key=key)
-    return reshape(changed, input.shape)
+    new = _slices("index_copy", input, len(key) - 1, index, source)
+    return reshape(set_at(_lined(input), new, key=key), input.shape)
+
+
+def _slices(name: str, x: Tensor, axis: int, index: Tensor, source: Tensor) -> Tensor:
+    """``source``, which has one slice of x along ``axis`` for each index."""
+    new = _values(name, x, source)
+    wanted = (*x.shape[:axis], index.numel(), *x.shape[axis + 1 :])
+    if new.shape != wanted and not (x.ndim == 0 or new.ndim == 0):
+        raise ShapeError(f"{name}: a source of {new.shape}; expected {wanted}, a slice for each "
+                         "index")  # fmt: skip
+    return new
 
 
 @method()
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """x with one value at the slices ``index`` along ``dim``."""
     key = _along("index_fill", input, dim, index, True)
-    return reshape(set_at(_lined(input), _scalar(value, input), key=key), input.shape)
+    behind = (1,) * (max(input.ndim, 1) - len(key))
+    chosen = zeros((input.shape or (1,))[len(key) - 1], *behind, dtype=bool, device=input.device)
+    chosen.array[key[-1]] = True  # a place named twice counts once
+    return reshape(where(chosen, _scalar(value, input), input), input.shape)
 
 
 def _scalar(value: Any, like: Tensor) -> Tensor:
     """A number, or a tensor with one, in the dtype and place of ``like``."""
     number = np.asarray(value).astype(like.dtype) if type(value) is int else value  # wraps
-    given = value if isinstance(value, Tensor) else Tensor(np.asarray(number, like.dtype))
+    given = value if isinstance(value, Tensor) else Tensor(as_array(number, like.dtype))
     if given.ndim:
         raise ShapeError(f"expected a number or a tensor without axes, got {given.shape}")
     return given.to(like.device).type(like.dtype)
-
-
-@method()
-def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
-              ) -> Tensor:  # fmt: skip
-    """x with ``values`` at x[indices], put there or (``accumulate``) added."""
-    y = input.clone()
-    key = tuple(indices)
-    if not accumulate:
-        y[key] = values
-        return y
-    places = Tensor(np.arange(y.numel()).reshape(y.shape)).to(y.device)[key]
-    added = put(ravel(broadcast_to(values, places.shape)), shape=(y.numel(),),
-                key=(ravel(places).array,))  # fmt: skip
-    return y + reshape(added, y.shape)
 
 
 @method()
@@ -263,14 +261,6 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 @method()
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The values where the mask is true, in C order."""
-    mask._read()
-    x, chosen = broadcast_tensors(input, mask)
-    return get(x, key=chosen.array.copy())
-
-
-@method()
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """x with the values of ``source``, in order, where the mask is true."""
     mask._read()
@@ -281,7 +271,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return set_at(x, ravel(source)[:count], key=chosen.array.copy())
 
 
-def _in_place(function: Any) -> Any:
+def in_place(function: Any) -> Any:
+    """The function of a tensor that writes what ``function`` gives to it."""
+
     def change(self: Tensor, *args: Any, **named: Any) -> Tensor:
         before = self
         if mode.grad:
@@ -290,10 +282,11 @@ def _in_place(function: Any) -> Any:
             before.node = self.node
         return take_over(self, function(before, *args, **named), f"{function.__name__}_")
 
-    change.__doc__ = f"``{function.__name__}`` in place."
+    change.__doc__, change.__name__ = f"``{function.__name__}`` in place.", f"{function.__name__}_"
+    change.__module__ = function.__module__
     return change
 
 
 for _function in (scatter, scatter_add, scatter_reduce, index_add, index_copy, index_fill,
-                  index_put, masked_fill, masked_scatter, tril, triu):  # fmt: skip
-    method(f"{_function.__name__}_")(_in_place(_function))
+                  index_put, masked_fill, masked_scatter, tril, triu, cumsum, cumprod):  # fmt: skip
+    method(f"{_function.__name__}_")(in_place(_function))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.functions.join import atleast_1d, cat, stack, tensor_split
 from minidp.functions.layout import (
@@ -26,8 +28,9 @@ from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = [
-    "block_diag", "cartesian_prod", "diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud",
-    "meshgrid", "repeat_interleave", "roll", "rot90", "tile", "tril", "triu",
+    "block_diag", "cartesian_prod", "combinations", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_scatter", "flip", "fliplr", "flipud", "meshgrid", "repeat_interleave", "roll",
+    "rot90", "select_scatter", "slice_scatter", "tile", "tril", "triu",
 ]  # fmt: skip
 
 
@@ -85,9 +88,9 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @method("repeat")
-def _repeat(self: Tensor, *repeats: Any) -> Tensor:
+def _repeat(self: Tensor, *counts: Any, repeats: Any = None) -> Tensor:
     """Copies side by side, so many along each axis."""
-    counts = sizes_of(repeats)
+    counts = sizes_of(counts, repeats)
     if len(counts) < self.ndim:
         raise ShapeError(f"repeat{counts}: expected a number for each axis of {self.shape}")
     sizes = (1,) * (len(counts) - self.ndim) + self.shape
@@ -175,6 +178,45 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @method()
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with all values on a diagonal."""
+    return diag_embed(ravel(input), offset)
+
+
+def _written(x: Tensor, src: Tensor, place_of: Any) -> Tensor:
+    """A copy of x with ``src`` in the view that ``place_of`` gives of it."""
+    y = ops.copy(x)
+    view = place_of(y)
+    if view.shape != src.shape:
+        raise ShapeError(f"a source of {src.shape} for places of {view.shape}")
+    view.copy_(src)
+    return y
+
+
+@method()
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+                     ) -> Tensor:  # fmt: skip
+    """x with ``src`` on a diagonal."""
+    return _written(input, src, lambda y: diagonal(y, offset, dim1, dim2))
+
+
+@method()
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """x with ``src`` as the slice ``index`` along ``dim``."""
+    return _written(input, src, lambda y: y.select(dim, index))
+
+
+@method()
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Tensor:  # fmt: skip
+    """x with ``src`` at the places start:end:step along ``dim``."""
+    axis = axis_of("slice_scatter", dim, input.ndim)
+    return _written(input, src, lambda y: y[(slice(None),) * axis + (slice(start, end, step),)])
+
+
+@method()
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """The diagonal of all axes set to one value, in place; with ``wrap``, that of a tall matrix
     begins anew behind its end."""
@@ -189,6 +231,7 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix of matrices along its diagonal; vectors are rows."""
+    expect_tensors("block_diag", *tensors)
     parts = [x if x.ndim == 2 else reshape(x, (1, x.numel())) for x in tensors]
     width, rows, start = sum(x.shape[1] for x in parts), [], 0
     for x in parts:
@@ -202,6 +245,8 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Windows of ``size`` places along an axis, ``step`` apart; a window is the last axis."""
     axis = axis_of("unfold", dimension, self.ndim)
     length = (self.shape or (1,))[axis]
+    if self.ndim == 0 and size == 1:
+        return reshape(self, 1)
     if not 0 <= size <= length or step < 1:
         raise ShapeError(f"unfold: windows of {size}, {step} apart, in an axis of size {length}")
     windows = np.arange(0, length - size + 1, step)[:, None] + np.arange(size)
@@ -231,3 +276,12 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one value from each vector, as rows."""
     grids = [ravel(x) for x in meshgrid(*tensors)]
     return grids[0] if len(grids) == 1 else stack(grids, 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All combinations of ``r`` values of a vector, as rows, in the order of their places."""
+    if input.ndim != 1 or r < 0:
+        raise ShapeError(f"combinations of {r} of {input.shape}: expected a vector, and 0 or more")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array([*choose(range(input.numel()), r)], int).reshape(-1, r)
+    return get(input, key=(place(rows, input.device),))

@@ -146,7 +146,7 @@ def isclose(
 
 @method()
 def nan_to_num(
-    input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+    input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:  # fmt: skip
     """NaN as ``nan``, infinities as the given numbers, or as the largest of the dtype."""
     if input.dtype.kind != "f":
@@ -155,7 +155,7 @@ def nan_to_num(
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
     finite = ops.where(input == np.inf, high, ops.where(input == -np.inf, low, input))
-    return ops.where(isnan(input), nan, finite)
+    return ops.where(isnan(input), nan or 0.0, finite)
 
 
 @method()

@@ -33,6 +33,8 @@ def pairwise_distance(
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
     """The p-norm of each row of x1 less each of x2: (..., i, k), (..., j, k) to (..., i, j)."""
+    if x1.shape[-1:] != x2.shape[-1:]:
+        raise ShapeError(f"cdist({x1.shape}, {x2.shape}): expected rows of one length")
     return norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, -1)
 
 

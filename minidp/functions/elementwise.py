@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,9 @@ __all__ = [
     *arithmetic.__all__, *comparison.__all__, *error_function.__all__, *exponential.__all__,
     *trigonometric.__all__,
     "absolute", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctan2", "arctanh", "div", "divide", "exp2", "fix", "frac", "is_floating_point", "lerp",
-    "logit", "multiply", "negative", "positive", "round", "sgn", "square", "sub",
-    "subtract", "true_divide",
+    "arctan2", "arctanh", "deg2rad", "div", "divide", "exp2", "fix", "float_power", "frac",
+    "is_floating_point", "ldexp", "lerp", "logaddexp2", "logit", "multiply", "negative", "positive",
+    "rad2deg", "round", "rsub", "sgn", "sinc", "square", "sub", "subtract", "true_divide",
 ]  # fmt: skip
 
 
@@ -68,33 +70,23 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
 
 
 @method("__rsub__")
-def rsub(self: Tensor, other: Any) -> Tensor:
-    """other - self."""
-    return ops.sub(other, self)
+def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
+    """other - alpha input."""
+    return ops.sub(other, input if alpha == 1 else _scaled(other, input, alpha))
 
 
-@method("__rtruediv__")
-def rdiv(self: Tensor, other: Any) -> Tensor:
-    """other / self."""
-    return ops.div(other, self)
+def _reflected(name: str, function: Any) -> None:
+    def call(self: Tensor, other: Any) -> Tensor:
+        result: Tensor = function(other, self)
+        return result
+
+    call.__doc__ = f"{name} of ``other`` and this tensor, in that order."
+    method(f"__r{name}__")(call)
 
 
-@method("__rfloordiv__")
-def rfloordiv(self: Tensor, other: Any) -> Tensor:
-    """other // self."""
-    return ops.floor_divide(other, self)
-
-
-@method("__rmod__")
-def rmod(self: Tensor, other: Any) -> Tensor:
-    """other % self."""
-    return ops.remainder(other, self)
-
-
-@method("__rpow__")
-def rpow(self: Tensor, other: Any) -> Tensor:
-    """other ** self."""
-    return ops.pow(other, self)
+for _name, _op in {"truediv": ops.div, "floordiv": ops.floor_divide, "mod": ops.remainder,
+                   "pow": ops.pow}.items():  # fmt: skip
+    _reflected(_name, _op)
 
 
 @method("positive", "__pos__")
@@ -113,6 +105,49 @@ def square(input: Tensor) -> Tensor:
 def exp2(input: Tensor) -> Tensor:
     """y = 2^x."""
     return ops.pow(2.0, input)
+
+
+@method()
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians: y = x pi / 180."""
+    return input * (math.pi / 180)
+
+
+@method()
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees: y = 180 x / pi."""
+    return input * (180 / math.pi)
+
+
+@method()
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """x to a power, in float64."""
+    base, power = (x.type(np.float64) if isinstance(x, Tensor) else builtins.float(x)
+                   for x in (input, exponent))  # fmt: skip
+    return ops.pow(base, power)
+
+
+@method()
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """y = a 2^b."""
+    return input * ops.pow(2.0, other)
+
+
+@method()
+def logaddexp2(input: Tensor, other: Any) -> Tensor:
+    """log2(2^a + 2^b), without overflow."""
+    both, scale = [x if isinstance(x, Tensor) else Tensor(x) for x in (input, other)], math.log(2)
+    kind = ops.logaddexp(*(x.detach() for x in both)).dtype
+    return ops.logaddexp(*(x.type(kind) * scale for x in both)) / scale
+
+
+@method()
+def sinc(input: Tensor) -> Tensor:
+    """y = sin(pi x) / (pi x), 1 at 0."""
+    x = (input.type("float32") if input.dtype.char == "e" else input) * math.pi
+    null = x == 0
+    y = ops.where(null, 1.0, ops.sin(x) / ops.where(null, 1.0, x))
+    return y.type("float16") if input.dtype.char == "e" else y
 
 
 @method()
@@ -143,15 +178,23 @@ def lerp(input: Tensor, end: Any, weight: Any) -> Tensor:
     return ops.where(near, input, end) + ops.where(near, weight, weight - 1) * difference
 
 
+def _alike(*given: Any) -> list[Any]:
+    """All but the first, the tensors among them in the dtype that all together have."""
+    kind = result_type([x.array if isinstance(x, Tensor) else x for x in given])
+    return [x.type(kind) if isinstance(x, Tensor) else x for x in given[1:]]
+
+
 @method()
 def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """input + value tensor1 tensor2."""
+    tensor1, tensor2 = _alike(input, tensor1, tensor2)
     return input + tensor1 * (tensor2 if value == 1 else value * tensor2)
 
 
 @method()
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
     """input + value tensor1 / tensor2."""
+    tensor1, tensor2 = _alike(input, tensor1, tensor2)
     return input + (tensor1 / tensor2 if value == 1 else tensor1 * (value / tensor2))
 
 

@@ -6,20 +6,22 @@ view; then masks and index arrays.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.inplace import take_over
+from minidp.functions.layout import broadcast_to, ravel, reshape
 from minidp.mode import aside, mode
 from minidp.ops import index as ops
-from minidp.ops.index import get, set_at
+from minidp.ops.index import get, put, set_at
 from minidp.ops.layout import copy
 from minidp.placement import place
 from minidp.tensor import Tensor, method
 
-__all__: list[str] = []
+__all__ = ["index_put"]
 WHOLE = slice(None)
 
 
@@ -122,6 +124,8 @@ def write(self: Tensor, key: Any, value: Any, name: str) -> Tensor:
         aside(_put, self.array, view, places, array)
         self.changed()
         return self
+    except OverflowError as error:
+        raise DTypeError(f"{name}: {value} does not fit into {self.dtype}") from error
     except ValueError as error:
         raise ShapeError(f"{name} in {self.shape}: {error}") from error
 
@@ -173,3 +177,18 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if getattr(src, "ndim", 0) > self.ndim:
         raise ShapeError(f"copy_: values of {src.shape} into {self.shape}")
     return write(self, ..., src, "copy_")
+
+
+@method()
+def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False
+              ) -> Tensor:  # fmt: skip
+    """x with ``values`` at x[indices], put there or (``accumulate``) added."""
+    y = input.clone()
+    key = tuple(indices)
+    if not accumulate:
+        y[key] = values
+        return y
+    places = Tensor(np.arange(y.numel()).reshape(y.shape)).to(y.device)[key]
+    added = put(ravel(broadcast_to(values, places.shape)), shape=(y.numel(),),
+                key=(ravel(places).array,))  # fmt: skip
+    return y + reshape(added, y.shape)

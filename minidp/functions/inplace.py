@@ -95,7 +95,8 @@ def _in_place(name: str) -> Callable[..., Tensor]:
 
     def change(self: Tensor, *others: Any, **options: Any) -> Tensor:
         before = self
-        if mode.grad and ((self.requires_grad and name not in LINEAR) or _recorded(others)):
+        kept = self.requires_grad and name not in LINEAR
+        if mode.grad and (kept or _recorded(*others, *options.values())):
             before = self.detach().clone()  # a rule may keep what is about to be overwritten
             before.node = self.node
         return take_over(self, function(before, *others, **options), f"{name}_")
@@ -104,7 +105,7 @@ def _in_place(name: str) -> Callable[..., Tensor]:
     return change
 
 
-def _recorded(others: tuple[Any, ...]) -> bool:
+def _recorded(*others: Any) -> bool:
     return any(isinstance(other, Tensor) and other.node is not None for other in others)
 
 
@@ -112,15 +113,18 @@ LINEAR = ("add", "sub", "mul", "div", "neg", "floor_divide", "remainder", "fmod"
 """Methods whose rules for ``self`` do not keep it."""
 
 METHODS = (
-    *LINEAR, "abs", "acos", "acosh", "addcdiv", "addcmul", "asin", "asinh", "atan", "atan2",
-    "atanh", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "ceil", "clamp", "clamp_max", "clamp_min", "clip",
-    "copysign", "cos", "cosh", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix",
-    "floor", "frac", "ge", "gt", "hypot", "le", "lerp", "log", "log10", "log1p", "log2",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "lt", "multiply",
-    "nan_to_num", "ne", "negative", "pow", "reciprocal", "relu", "round", "rsqrt", "sgn",
-    "sigmoid", "sign", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc",
-    "xlogy",
+    *LINEAR, "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm",
+    "addmv", "addr", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
+    "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp",
+    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "deg2rad",
+    "divide", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power",
+    "floor", "frac", "ge", "greater", "greater_equal", "gt", "heaviside", "hypot", "ldexp", "le",
+    "lerp", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "logit", "lt", "multiply", "nan_to_num", "ne", "negative",
+    "not_equal", "pow", "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sgn", "sigmoid",
+    "sign", "sin", "sinc", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "true_divide",
+    "trunc", "xlogy",
 )  # fmt: skip
 """Methods that exist in place too, with an underscore behind their name."""
 

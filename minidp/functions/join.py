@@ -21,8 +21,8 @@ from minidp.tensor import Tensor, method
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "cat", "chunk", "column_stack", "concat",
-    "concatenate", "dstack", "hstack", "narrow", "select", "split", "stack", "tensor_split",
-    "unbind", "vstack",
+    "concatenate", "dsplit", "dstack", "hsplit", "hstack", "narrow", "row_stack", "select", "split",
+    "split_with_sizes", "stack", "tensor_split", "unbind", "vsplit", "vstack",
 ]  # fmt: skip
 
 
@@ -66,8 +66,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def _expect_list(name: str, tensors: Any, dim: Any) -> None:
     if isinstance(dim, Tensor):
         raise TypeError(f"{name}: expected the tensors in one list: {name}([a, b], dim=0)")
-    if len(tensors) and not isinstance(tensors[0], Tensor):
-        expect_tensors(name, *tensors)
+    expect_tensors(name, *tensors)
 
 
 def atleast_1d(*tensors: Any) -> Any:
@@ -102,6 +101,9 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     return cat(atleast_2d(tuple(tensors)), 0)
 
 
+row_stack = vstack
+
+
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Side by side along axis 1; vectors are columns."""
     return cat([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in tensors], 1)
@@ -133,6 +135,13 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     return tuple(ops.narrow(tensor, dim=axis, start=at, length=n) for at, n in pieces)
 
 
+@method()
+def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0
+                     ) -> tuple[Tensor, ...]:  # fmt: skip
+    """Pieces of the given sizes along ``dim``."""
+    return split(input, list(split_sizes), dim)
+
+
 @method("split")
 def _split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of one size along ``dim`` (the last may be smaller), or of the given sizes."""
@@ -157,6 +166,7 @@ def tensor_split(
     axis = axis_of("tensor_split", dim, input.ndim)
     given = [x for x in (indices_or_sections, indices, sections) if x is not None]
     total, (cuts,) = input.shape[axis], given
+    cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
     if isinstance(cuts, int):
         if cuts < 1:
             raise ShapeError(f"tensor_split: expected at least one piece, got {cuts}")
@@ -165,6 +175,30 @@ def tensor_split(
     lengths = [max(0, b - a) for a, b in pairwise(ends)]
     pieces = zip(ends, lengths, strict=False)
     return tuple(ops.narrow(input, dim=axis, start=at, length=n) for at, n in pieces)
+
+
+@method()
+def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along axis 1, of vectors along axis 0."""
+    return _split_along("hsplit", input, 0 if input.ndim == 1 else 1, indices_or_sections)
+
+
+@method()
+def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along axis 0 of what has two axes or more."""
+    return _split_along("vsplit", input, 0, indices_or_sections, 2)
+
+
+@method()
+def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+    """``tensor_split`` along axis 2."""
+    return _split_along("dsplit", input, 2, indices_or_sections, 3)
+
+
+def _split_along(name: str, x: Tensor, dim: int, cuts: Any, least: int = 1) -> tuple[Tensor, ...]:
+    if x.ndim < least or (isinstance(cuts, int) and (cuts < 1 or x.shape[dim] % cuts)):
+        raise ShapeError(f"{name}({x.shape}, {cuts}): expected {least} axes or more, equal parts")
+    return tensor_split(x, cuts, dim)
 
 
 @method()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.ops import layout as ops
 from minidp.shapes import axis_of, resolve
@@ -39,10 +40,11 @@ def real_axis(x: Tensor, name: str, dim: int) -> int:
 
 
 @method()
-def view(self: Tensor, *sizes: Any, **named: Any) -> Tensor:
+def view(self: Tensor, *sizes: Any, size: Any = None, dtype: Any = None) -> Tensor:
     """``reshape``; of a dtype, the same bytes taken for numbers of it, without a gradient."""
+    sizes = sizes if dtype is None else (as_dtype(dtype),)
     if len(sizes) != 1 or not isinstance(sizes[0], (np.dtype, type)):
-        return reshape(self, *sizes, **named)
+        return reshape(self, *sizes, shape=size)
     try:
         return Tensor(self.detach().array.view(as_dtype(sizes[0])))
     except ValueError as error:
@@ -102,7 +104,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """The axes ``source`` at the places ``destination``, the others in their order."""
     moved, places = (axes_in_order("movedim", d, input.ndim) for d in (source, destination))
-    if len(set(moved)) != len(set(places)) or len(moved) != len(places):
+    if len(set(moved)) != len(set(places)) or not len(set(moved)) == len(moved) == len(places):
         raise ShapeError(f"movedim({source}, {destination}): as many places as axes, each once")
     rest = iter([axis for axis in range(input.ndim) if axis not in moved])
     named = dict(zip(places, moved, strict=True))
@@ -200,6 +202,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Tensors expanded to the shape that all of them broadcast to."""
+    expect_tensors("broadcast_tensors", *tensors)
     try:
         shape = np.broadcast_shapes(*(x.shape for x in tensors))
     except ValueError as error:
@@ -213,3 +216,4 @@ Tensor.T = property(  # type: ignore[assignment]
 Tensor.mT = property(  # type: ignore[attr-defined]
     lambda self: transpose(self, -2, -1) if self.ndim else self,
     doc="The last two axes exchanged.")  # fmt: skip
+Tensor.mH = Tensor.mT  # type: ignore[attr-defined]  # of real numbers

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from minidp.errors import ShapeError
+from minidp.functions.arrange import tril, triu
 from minidp.functions.layout import broadcast_to, movedim, reshape, unsqueeze
 from minidp.ops import linalg as ops
 from minidp.ops.elementwise import where
@@ -36,7 +37,8 @@ def det(input: Tensor) -> Tensor:
 @method()
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """The X with L L^T X = input, where ``input2`` is L, or with ``upper`` L^T."""
-    lower = input2.mT if upper else input2
+    lower = input2 - (tril(input2, -1) if upper else triu(input2, 1)).detach()
+    lower = lower.mT if upper else lower
     return ops.solve(lower.mT, ops.solve(lower, input))
 
 
@@ -62,7 +64,7 @@ def matmul(input: Tensor, other: Any) -> Tensor:
 @method("__rmatmul__")
 def rmatmul(self: Tensor, other: Any) -> Tensor:
     """other @ self."""
-    return matmul(Tensor(other), self)
+    return matmul(other if isinstance(other, Tensor) else Tensor(other), self)
 
 
 def _product(name: str, first: int, second: int, text: str) -> Any:
@@ -118,6 +120,8 @@ ger = outer
 
 def _plus(input: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
     """beta input + alpha product; with ``beta`` 0 not even the NaN of ``input`` counts."""
+    if product.dtype.kind != "f":
+        alpha, beta = (product.dtype.type(int(each)).item() for each in (alpha, beta))
     start = broadcast_to(input, product.shape)
     product = product if alpha == 1 else product * alpha
     return product + (start if beta == 1 else start * beta) if beta else product
@@ -155,7 +159,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, a
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
            ) -> Tensor:  # fmt: skip
     """beta input + alpha times the sum of the products of all matrices."""
-    return _plus(input, sum(bmm(batch1, batch2), dim=0), beta, alpha)
+    return _plus(input, sum(bmm(batch1, batch2), dim=0).type(batch1.dtype), beta, alpha)
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
@@ -165,6 +169,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     left, right = ([axis_of("tensordot", d, x.ndim) for d in each] if not isinstance(each, int)
                    else [axis_of("tensordot", each, x.ndim)]
                    for x, each in zip((a, b), dims, strict=True))  # fmt: skip
+    for i, j in zip(left, right, strict=False):  # an axis of length 1 goes with any
+        a = a if b.shape[j] != 1 else sum(a, dim=i, keepdim=True).type(a.dtype)
+        b = b if a.shape[i] != 1 else sum(b, dim=j, keepdim=True).type(b.dtype)
     if len(left) != len(right) or [a.shape[i] for i in left] != [b.shape[i] for i in right]:
         raise ShapeError(f"tensordot({a.shape}, {b.shape}): axes {left} and {right} differ")
     rows, columns = ([n for i, n in enumerate(x.shape) if i not in axes]
@@ -217,6 +224,8 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 @method()
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """A square matrix times itself, n times, by repeated squares; n < 0: its inverse."""
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
+        raise ShapeError(f"matrix_power({input.shape}): expected square matrices")
     base: Tensor = input if n >= 0 else ops.inv(input)
     power, result = abs(n), None
     while power:

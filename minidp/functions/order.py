@@ -18,8 +18,7 @@ from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
 __all__ = ["aminmax", "argsort", "bincount", "cummax", "cummin", "diff", "histc", "kthvalue",
-           "max", "median", "min", "msort", "nanmedian", "quantile", "sort", "topk",
-           "unique"]  # fmt: skip
+           "max", "median", "min", "msort", "nanmedian", "sort", "topk", "unique"]  # fmt: skip
 
 
 class ValuesIndices(NamedTuple):
@@ -37,8 +36,9 @@ class MinMax(NamedTuple):
 
 
 @method()
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest value; with ``dim`` also where it is; with a Tensor, element by element."""
+    dim = other if dim is None else dim
     if isinstance(dim, Tensor):
         return elementwise.maximum(input, dim)
     if dim is None:
@@ -47,8 +47,9 @@ def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @method()
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest value; with ``dim`` also where it is; with a Tensor, element by element."""
+    dim = other if dim is None else dim
     if isinstance(dim, Tensor):
         return elementwise.minimum(input, dim)
     if dim is None:
@@ -219,29 +220,6 @@ def unique(
 
 
 @method()
-def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The value below which a part ``q`` of the values along ``dim`` (None: of all) lies, on the
-    line between its neighbours; several ``q`` along a new first axis. NaN if there is one.
-
-    >>> dp.quantile(dp.tensor([1.0, 2.0, 4.0]), 0.75)
-    tensor(3.)
-    """
-    x, axis = (input.reshape(-1), 0) if dim is None else (_lined(input), dim)
-    x = sort(x, axis).values.movedim(axis, -1)
-    parts = q if isinstance(q, Tensor) else Tensor(np.asarray(q, x.dtype)).to(x.device)
-    if x.dtype != parts.dtype or not bool(ops.all((parts >= 0) & (parts <= 1))):
-        raise ValueError(f"quantile: q must be from 0 to 1 and of {x.dtype}, got {q}")
-    place = parts.reshape(-1) * (x.shape[-1] - 1)
-    low, high = (x[..., each(place).long()] for each in (elementwise.floor, elementwise.ceil))
-    y = low + (place - elementwise.floor(place)) * (high - low)
-    y = where(isnan(x[..., -1:]), np.nan, y).movedim(-1, 0)
-    if keepdim and input.ndim:
-        y = y.unsqueeze(axis + 1 if axis >= 0 else axis) if dim is not None else y.reshape(
-            -1, *(1,) * input.ndim)  # fmt: skip
-    return y if parts.ndim else y[0]
-
-
-@method()
 def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
          ) -> Tensor:  # fmt: skip
     """Each value along ``dim`` less the one before it; ``n`` times.
@@ -253,7 +231,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
         raise ValueError(f"diff: n = {n} of {input.shape}; expected n from 0 and an axis")
     axis = axis_of("diff", dim, input.ndim)
     parts = [x for x in (prepend, input, append) if x is not None]
-    x = cat(parts, axis) if len(parts) > 1 else input.clone()
+    x = cat(parts, axis) if n and len(parts) > 1 else input.clone()
     for _ in range(builtins.min(n, x.shape[axis])):
         count = x.shape[axis] - 1
         later, before = (narrow(x, dim=axis, start=i, length=count) for i in (1, 0))

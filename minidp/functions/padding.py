@@ -14,7 +14,7 @@ from minidp.placement import place
 from minidp.tensor import Tensor
 
 __all__: list[str] = []
-MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+MODES = {"reflect": "reflect", "replicate": "", "circular": "wrap"}
 """PyTorch's names and NumPy's."""
 
 
@@ -37,6 +37,14 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode != "constant" and value:
         raise ValueError(f"pad: mode {mode!r} takes no value, got {value}")
     widths = [(0, 0)] * (input.ndim - len(pairs)) + pairs
+    if mode == "replicate":
+        for axis, (n, (a, b)) in enumerate(zip(input.shape, widths, strict=True)):
+            if n == 0 != a + b or n + a + b < 0:
+                raise ShapeError(f"pad({input.shape}, {tuple(pad)}): nothing to repeat in axis "
+                                 f"{axis}")  # fmt: skip
+            rows = place(np.clip(np.arange(n + a + b) - a, 0, max(n - 1, 0)), input.device)
+            input = get(input, key=(slice(None),) * axis + (rows,)) if a or b else input
+        return input
     if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in zip(input.shape, widths, strict=True)):
         raise ShapeError(f"pad({input.shape}, {tuple(pad)}): crops more than there is")
     ends = [slice(max(0, -a), n - max(0, -b)) for n, (a, b) in

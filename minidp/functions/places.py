@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from minidp import promotion
 from minidp.ops import layout as ops
 from minidp.placement import place
 from minidp.tensor import Tensor, method
-from minidp.types import BY_NAME, as_dtype
+from minidp.types import BY_NAME, DType, as_dtype, category, promote
 
-__all__ = ["clone", "is_tensor", "numel"]
+__all__ = ["can_cast", "clone", "is_nonzero", "is_tensor", "numel", "promote_types", "result_type"]
 
 
 @method()
@@ -41,6 +42,54 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if device is not None and place(result.array, device) is not result.array:
         return ops.to_device(result, device=device, source=self.device)
     return clone(self) if kwargs.get("copy") and result is self else result
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype of an operation on two tensors or numbers."""
+    return promotion.result_type([getattr(x, "array", x) for x in (tensor1, tensor2)])
+
+
+def promote_types(type1: Any, type2: Any) -> DType:
+    """The smaller dtype of those that hold what both do."""
+    return promote([as_dtype(type1), as_dtype(type2)])
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether ``to`` is of the same kind of dtype or a wider one: bool, integer, floating point."""
+    return category(as_dtype(from_)) <= category(as_dtype(to))
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one value is not 0."""
+    return bool(input)
+
+
+@method()
+def data_ptr(self: Tensor) -> int:
+    """Where the first value is in memory."""
+    array: Any = self.array
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)
+
+
+@method()
+def storage_offset(self: Tensor) -> int:
+    """How many values lie before the first in the memory that this is a view of."""
+    whole: Any = self.array
+    while isinstance(whole.base, type(whole)):
+        whole = whole.base
+    return (data_ptr(self) - data_ptr(Tensor(whole))) // self.array.itemsize
+
+
+@method("pin_memory", "share_memory_")
+def pin_memory(self: Tensor) -> Tensor:
+    """The tensor itself: there is nothing to be done for copies to a GPU."""
+    return self
+
+
+@method()
+def get_device(self: Tensor) -> int:
+    """The number of the GPU; -1 on the CPU."""
+    return self.device.index if self.device.type == "cuda" else -1
 
 
 def is_tensor(obj: Any) -> bool:

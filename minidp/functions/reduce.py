@@ -70,17 +70,17 @@ def mean(
 
 
 @method()
-def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` of what is not NaN."""
     if category(input.dtype) < 2:
         raise TypeError(f"nanmean of {input.dtype}: convert to a float dtype first")
-    return nansum(input, dim, keepdim) / sum(~isnan(input), dim, keepdim)
+    return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
 
 
 @method()
 def var(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float = 1,
+    correction: float | None = 1,
 ) -> Tensor:  # fmt: skip
     """Variance: the mean square deviation, with ``count - correction`` below.
 
@@ -93,7 +93,7 @@ def var(
 @method()
 def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float = 1,
+    correction: float | None = 1,
 ) -> Tensor:  # fmt: skip
     """Standard deviation: the square root of the variance; its derivative is 0 at 0."""
     return std_mean(input, dim, unbiased, keepdim, correction=correction)[0]
@@ -101,7 +101,7 @@ def std(
 
 def var_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float = 1,
+    correction: float | None = 1,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The variance and the mean."""
     if isinstance(dim, bool):
@@ -110,6 +110,7 @@ def var_mean(
         pair = var_mean(input.float(), dim, unbiased, keepdim, correction=correction)
         return pair[0].half(), pair[1].half()
     axes = axes_of("var", _static(dim), input.ndim)
+    correction = 1 if correction is None else correction
     below = _count(input, axes) - (correction if unbiased is None else int(unbiased))
     center = mean(input, axes, True)
     squares = ops.sum(square(input - center), dim=axes, keepdim=keepdim) if axes else input - input
@@ -119,7 +120,7 @@ def var_mean(
 
 def std_mean(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-    correction: float = 1,
+    correction: float | None = 1,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The standard deviation and the mean."""
     if input.dtype.char == "e":
@@ -169,7 +170,11 @@ def _powers(size: Tensor, p: float) -> Tensor:
 def norm(
     input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Tensor:
-    """The p-norm of the values over ``dim``; "fro" is 2."""
+    """The p-norm of the values over ``dim``; "fro" is 2, "nuc" the sum of singular values."""
+    if p == "nuc":
+        from minidp.linalg import matrix_norm  # which imports this file
+
+        return matrix_norm(input, p, (0, 1) if dim is None else dim, keepdim, dtype=dtype)
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 

@@ -1,19 +1,24 @@
-"""Where values are, and whether: searches under PyTorch's names."""
+"""Where values are, and whether, and those at such places: searches under PyTorch's names."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from minidp.create import ones, tensor
 from minidp.errors import ShapeError
+from minidp.functions.index import getitem, in_range
 from minidp.functions.join import cat, unbind
-from minidp.functions.layout import reshape
+from minidp.functions.layout import broadcast_tensors, ravel, reshape
 from minidp.ops import index as ops
 from minidp.ops.comparison import ne
+from minidp.ops.index import get
+from minidp.ops.layout import copy
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = ["argwhere", "bucketize", "isin", "nonzero", "searchsorted", "unique_consecutive"]
+__all__ = ["argwhere", "bucketize", "isin", "masked_select", "nonzero", "searchsorted", "take",
+           "unique_consecutive", "unravel_index"]  # fmt: skip
 
 
 @method()
@@ -32,17 +37,50 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     return ops.argwhere(input)
 
 
+@method()
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements at ``index`` of the flat tensor."""
+    return copy(getitem(ravel(input), index))
+
+
+@method()
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The values where the mask is true, in C order."""
+    mask._read()
+    x, chosen = broadcast_tensors(input, mask)
+    return get(x, key=chosen.array.copy())
+
+
 def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False,
-                 right: bool = False, side: str | None = None) -> Tensor:  # fmt: skip
-    """Where each value goes so that the sequence stays sorted; with ``right`` behind equals."""
+                 right: bool = False, side: str | None = None, sorter: Tensor | None = None
+                 ) -> Tensor:  # fmt: skip
+    """Where each value goes so that the sequence stays sorted; with ``right`` behind equals.
+    ``sorter``, such as argsort gives, is the order of a sequence that is not sorted."""
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ValueError(f"searchsorted: side={side!r} with right={right}; expected left or right")
+    if sorter is not None:
+        axis = sorted_sequence.ndim - 1
+        sorted_sequence = ops.take_along_dim(sorted_sequence, sorter, dim=axis)
     found = ops.searchsorted(sorted_sequence, input, right=right or side == "right")
     return found.type("int32") if out_int32 else found
 
 
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
               ) -> Tensor:  # fmt: skip
-    """Which of the intervals between ``boundaries`` each value is in."""
+    """Which of the intervals between ``boundaries``, a vector, each value is in."""
+    if boundaries.ndim != 1:
+        raise ShapeError(f"bucketize: boundaries of shape {boundaries.shape}; expected a vector")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The places in ``shape`` of the elements with these numbers, in C order, axis by axis."""
+    found, sizes = [], (shape,) if isinstance(shape, int) else tuple(shape)
+    in_range("unravel_index", indices, math.prod(sizes))
+    for size in reversed(sizes):
+        found.append(indices % max(size, 1))
+        indices = indices // max(size, 1)
+    return tuple(found[::-1])
 
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False

@@ -112,7 +112,7 @@ def _diagonals(x: Tensor, term: list[str]) -> tuple[Tensor, list[str]]:
 
 def _summed(x: Tensor, term: list[str], gone: list[str]) -> tuple[Tensor, list[str]]:
     axes = tuple(term.index(letter) for letter in gone)
-    return (sum(x, dim=axes) if axes else x), [n for n in term if n not in gone]
+    return (sum(x, dim=axes).type(x.dtype) if axes else x), [n for n in term if n not in gone]
 
 
 def _join(x: Tensor, term: list[str], y: Tensor, other: list[str], later: list[str]

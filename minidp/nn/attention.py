@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from minidp.arguments import expect_counts
 from minidp.errors import ShapeError
 from minidp.functional.attention import extended, in_heads, merged_mask, projected
 from minidp.nn import init
@@ -40,9 +41,9 @@ class MultiheadAttention(Layer):
         add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
         vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
-        if min(embed_dim, num_heads) <= 0 or embed_dim % num_heads:
-            raise ValueError(f"embed_dim must be divisible by num_heads, and both positive; got "
-                             f"embed_dim={embed_dim} and num_heads={num_heads}")  # fmt: skip
+        expect_counts("MultiheadAttention", 1, embed_dim=embed_dim, num_heads=num_heads)
+        if embed_dim % num_heads:
+            raise ValueError(f"embed_dim={embed_dim} is not divisible by num_heads={num_heads}")
         super().__init__()
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.kdim, self.vdim, self.batch_first = kdim or embed_dim, vdim or embed_dim, batch_first

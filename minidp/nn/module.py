@@ -63,21 +63,23 @@ class Module:
         finally:
             mode.modules.pop()
 
-    def register_forward_pre_hook(self, hook: Hook, *, with_kwargs: bool = False) -> Handle:
+    def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> Handle:  # fmt: skip
         """Call ``hook(module, args)`` before each forward; what it returns, unless None, replaces
         the arguments. ``with_kwargs``: ``hook(module, args, kwargs)``, which may return both.
-        ``remove()`` of the returned handle ends that, here and below."""
-        return Handle(self._forward_pre_hooks, (hook, with_kwargs))
+        ``prepend``: before other hooks. ``remove()`` of the handle ends that, here and below."""
+        return Handle(self._forward_pre_hooks, (hook, with_kwargs), prepend)
 
-    def register_forward_hook(self, hook: Hook, *, with_kwargs: bool = False) -> Handle:
+    def register_forward_hook(self, hook: Hook, *, prepend: bool = False,
+                              with_kwargs: bool = False) -> Handle:  # fmt: skip
         """Call ``hook(module, args, output)`` after each forward; what it returns, unless None,
         replaces the output. ``with_kwargs``: ``hook(module, args, kwargs, output)``."""
-        return Handle(self._forward_hooks, (hook, with_kwargs))
+        return Handle(self._forward_hooks, (hook, with_kwargs), prepend)
 
-    def register_full_backward_hook(self, hook: Hook) -> Handle:
+    def register_full_backward_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Call ``hook(module, grad_input, grad_output)``, two tuples, in each backward; what it
         returns, unless None, replaces the gradient of the only argument."""
-        return Handle(self._backward_hooks, hook)
+        return Handle(self._backward_hooks, hook, prepend)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Parameter, Buffer, Module)) and "training" not in vars(self):
@@ -141,9 +143,9 @@ class Module:
                 path = f"{prefix}.{name}" if prefix else name
                 yield from child.named_modules(memo, path, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it, each once."""
-        return (module for _, module in self.named_modules())
+        return (module for _, module in self.named_modules(None, "", remove_duplicate))
 
     def _found(
         self, kind: type, prefix: str, recurse: bool, remove_duplicate: bool = True
@@ -221,11 +223,11 @@ class Module:
                 elif parameter.grad is not None:
                     parameter.grad.zero_()
 
-    def apply(self, function: Callable[[Module], Any]) -> Self:
-        """Call ``function`` on every module below, then on this one."""
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call ``fn`` on every module below, then on this one."""
         for child in self.children():
-            child.apply(function)
-        function(self)
+            child.apply(fn)
+        fn(self)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:

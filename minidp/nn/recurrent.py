@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
+from minidp.arguments import expect_counts
 from minidp.errors import ShapeError
+from minidp.functional.dropout import check_probability
 from minidp.functional.recurrent import GATES, recurrent
 from minidp.nn import init
 from minidp.nn.layer import Layer
@@ -34,6 +36,7 @@ class RNNBase(Layer):
         batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
         proj_size: int = 0, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
+        check_probability(dropout)
         super().__init__()
         self.mode, self.input_size, self.hidden_size = mode, input_size, hidden_size
         self.num_layers, self.bias, self.batch_first = num_layers, bias, batch_first
@@ -48,20 +51,13 @@ class RNNBase(Layer):
         self.reset_parameters()
 
     def _check_sizes(self) -> None:
-        checks = {
-            "hidden_size must be greater than zero": self.hidden_size <= 0,
-            "num_layers must be greater than zero": self.num_layers <= 0,
-            "proj_size argument is only supported for LSTM, not RNN or GRU":
-                self.proj_size != 0 and self.mode != "LSTM",
-            "proj_size has to be 0 (no projection) or smaller than hidden_size":
-                not 0 <= self.proj_size < max(1, self.hidden_size),
-            "input_size has to be above 0": self.input_size < 1,
-            "dropout should be a number in range [0, 1] representing the probability of an "
-            "element being zeroed": not 0 <= self.dropout <= 1,
-        }  # fmt: skip
-        for message, wrong in checks.items():
-            if wrong:
-                raise ValueError(f"{type(self).__name__}: {message}")
+        name, limit = type(self).__name__, self.hidden_size if self.mode == "LSTM" else 1
+        expect_counts(name, 1, input_size=self.input_size, hidden_size=self.hidden_size,
+                      num_layers=self.num_layers)  # fmt: skip
+        expect_counts(name, proj_size=self.proj_size)
+        if self.proj_size >= limit:
+            raise ValueError(f"{name}: proj_size={self.proj_size}; only LSTM has projections, and "
+                             f"only to fewer than hidden_size={self.hidden_size}")  # fmt: skip
         if self.dropout and self.num_layers == 1:
             warnings.warn("dropout acts between recurrent layers, so non-zero dropout expects "
                           f"num_layers greater than 1, but got dropout={self.dropout} and "

@@ -73,7 +73,7 @@ KINDS: dict[str, tuple[Formula, Formula]] = {
         lambda f, x, beta, most: f.where(x * beta > most, 1.0, f.sigmoid(x * beta))),
     "leaky_relu": (
         lambda f, x, slope, b: f.where(x > 0, x, x * slope),
-        lambda f, x, slope, b: f.where(x > 0, 1.0, x * 0 + slope)),
+        lambda f, x, slope, b: f.where(x > 0, 1.0, f.where(x > 0, x, slope))),
 }  # fmt: skip
 """The formula of each kind, and of its derivative; a and b are options."""
 

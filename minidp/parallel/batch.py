@@ -111,8 +111,9 @@ def _sized(leaf: Any) -> Any:
     """The leaf, which has rows."""
     if not hasattr(leaf, "shape") or not leaf.shape:
         raise ReplicaError(
-            f"a batch holds {leaf!r:.60}, which has no rows to split: mark it dp.Whole(...), and "
-            "every replica gets it as it is"
+            f"a batch holds {leaf!r:.60}, which has no rows to split: a list is several things, "
+            "each an array; make one tensor of it with dp.tensor(...), or mark what every replica "
+            "gets as it is: dp.Whole(...)"
         )
     return leaf
 

@@ -13,7 +13,10 @@ FIRST_SCALE = 2.0**16
 
 
 def check_parts(model: Any, loss: Any, optimizer: Any) -> None:
-    """A ReplicaError for what is no loss, or no optimiser."""
+    """A ReplicaError for what is no model, no loss, or no optimiser."""
+    if isinstance(model, type) or not callable(model):
+        raise ReplicaError(f"Scheduler({model!r}, ...): expected a model, such as nn.Linear(2, 1), "
+                           "or a function of the inputs")  # fmt: skip
     if isinstance(loss, type) or not callable(loss) or not hasattr(optimizer, "param_groups"):
         raise ReplicaError(
             f"Scheduler(model, {loss!r}, {type(optimizer).__name__}): expected a loss, such as "

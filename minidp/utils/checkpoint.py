@@ -1,3 +1,3 @@
 """``minidp.checkpoint`` by PyTorch's path."""
 
-from minidp.functions import checkpoint as checkpoint
+from minidp.recompute import checkpoint as checkpoint

@@ -1,23 +1,17 @@
-"""Derivatives of functions of Tensors, and backward that computes a part of forward again."""
+"""Derivatives of functions of Tensors."""
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from minidp import random
 from minidp.autograd import enable_grad, grad
 from minidp.create import ones_like, zeros, zeros_like
 from minidp.errors import GraphError, ShapeError
 from minidp.functions.join import stack
-from minidp.mode import mode, switched
-from minidp.node import Node
-from minidp.op import Op
 from minidp.tensor import Tensor
-from minidp.watch import Relay, Watch
 
-__all__ = ["checkpoint", "hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
 Function = Callable[..., Any]
 Several = Tensor | Sequence[Tensor]
@@ -178,109 +172,3 @@ def _pull(
     if strict and (len(pairs) < len(ends) or any(g is None for g in found)):
         raise GraphError(f"{name}: an output does not depend on an input (strict=True)")
     return [zeros_like(x) if g is None else g for x, g in zip(starts, found, strict=True)]
-
-
-def checkpoint(
-    function: Function, *args: Any, use_reentrant: bool | None = None,
-    preserve_rng_state: bool = True, **kwargs: Any,
-) -> Any:  # fmt: skip
-    """``function(*args, **kwargs)`` whose intermediate values are not kept, but computed again
-    when backward comes by: memory for time. Source: Chen et al. 2016, arXiv 1604.06174.
-
-    The function must compute the same again; random numbers are drawn again as they were. What
-    counts calls, such as running statistics, counts both, as in PyTorch. ``use_reentrant`` is
-    taken and means nothing.
-    """
-    again = _Again(function, args, kwargs, preserve_rng_state)
-    result, nodes = again.run()
-    again.forget(nodes)
-    return result
-
-
-class _Again:
-    """One call of a function, to be repeated for what its nodes would have kept."""
-
-    def __init__(self, function: Function, args: Any, kwargs: Any, preserve: bool) -> None:
-        self.function, self.args, self.kwargs = function, args, kwargs
-        self.state = _generator().get_state() if preserve else None
-        self.names: list[str] = []
-        self.places: list[Any] = []
-
-    def run(self) -> tuple[Any, list[Node]]:
-        """The result, and the nodes that were recorded for it, in order."""
-        with switched(watch=_Recorder(mode.watch)):
-            return self.function(*self.args, **self.kwargs), mode.watch.nodes  # type: ignore[union-attr]
-
-    def forget(self, nodes: list[Node]) -> None:
-        """Let go of what the nodes keep."""
-        self.names = _names(nodes)
-        for node in nodes:
-            later = _Later(self)
-            self.places.append(weakref.ref(later))
-            node.saved = later if node.saved else node.saved  # type: ignore[assignment]
-
-    def remember(self) -> None:
-        """Compute once more, and give those that are still waiting what they asked for."""
-        generator = _generator()
-        now = generator.get_state()
-        try:
-            generator.set_state(self.state or now)
-            with switched(grad=True):
-                nodes = self.run()[1]
-        finally:
-            generator.set_state(now if self.state else generator.get_state())
-        names = _names(nodes)
-        if names != self.names:
-            raise GraphError(
-                f"checkpoint: the function recorded {len(names)} ops in backward and "
-                f"{len(self.names)} in forward, or others; it must compute the same both times"
-            )
-        for place, node in zip(self.places, nodes, strict=True):
-            later = place()
-            if later is not None:
-                later.values, later.again = node.saved, None
-
-
-class _Recorder(Relay):
-    """Lists the nodes that are recorded."""
-
-    def __init__(self, outer: Watch | None) -> None:
-        super().__init__(outer)
-        self.nodes: list[Node] = []
-
-    def ran(
-        self, op: Op, inputs: Sequence[Any], constants: dict[str, Any], results: Sequence[Any],
-        tensors: Sequence[Tensor],
-    ) -> None:  # fmt: skip
-        """Ops by which a parameter enters a replica's graph are its own, whoever meets it first."""
-        node = tensors[op.differentiable[0]].node if op.differentiable and tensors else None
-        if node is not None and op.name not in ("broadcast", "unpack"):
-            self.nodes.append(node if node.slot is None else node.parents[0])
-        super().ran(op, inputs, constants, results, tensors)
-
-
-class _Later:
-    """What a node will have kept, once it is asked for."""
-
-    def __init__(self, again: _Again) -> None:
-        self.again: _Again | None = again
-        self.values: Any = None
-
-    def _found(self) -> Any:
-        if self.again is not None:
-            self.again.remember()
-        return self.values
-
-    def __getitem__(self, i: int) -> Any:
-        return self._found()[i]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._found())
-
-
-def _names(nodes: list[Node]) -> list[str]:
-    return [node.op.name for node in nodes if node.op is not None]
-
-
-def _generator() -> random.Generator:
-    return random.default_generator if mode.replica is None else mode.replica.generator
