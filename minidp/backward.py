@@ -14,7 +14,7 @@ from typing import Any
 
 from minidp.errors import GraphError, ShapeError
 from minidp.mode import mode, quietly, switched
-from minidp.node import RETAIN, Node, Version
+from minidp.node import RETAIN, Node
 from minidp.op import OPS
 from minidp.record import pick
 from minidp.tensor import Tensor
@@ -61,9 +61,12 @@ def _collected(roots: list[Node]) -> list[Node]:
         node = stack.pop()
         if node.saved is None:
             _raise_freed(node)
-        for version in node.versions:
-            if version is not None and version[0] > node.moment:
-                _raise_changed(node, version)
+        versions = node.versions
+        if versions:
+            for place in node.plan.names:
+                version = versions[place]
+                if version is not None and version[0] > node.moment:
+                    _raise_changed(node, node.plan.names[place])
         for parent in node.parents:
             if parent is not None and parent not in found:
                 found[parent] = None
@@ -78,10 +81,7 @@ def _raise_freed(node: Node) -> None:
     )
 
 
-def _raise_changed(node: Node, version: Version) -> None:
-    assert node.op is not None
-    kind, position = node.plan.keep[node.versions.index(version)]
-    name = (node.op.arguments if kind == "input" else node.op.outputs)[position]
+def _raise_changed(node: Node, name: str) -> None:
     raise GraphError(
         f"backward: {name!r} of {node!r} was changed in place after the op had kept it. "
         "Change a clone(), or change it after backward"
@@ -91,13 +91,13 @@ def _raise_changed(node: Node, version: Version) -> None:
 class Walk:
     """The cotangents that have arrived, arrays or ``tensors``, and what to do with them.
 
-    ``borrowed`` are the leaves whose cotangent lies in memory that is not theirs alone.
+    ``handed_on`` are cotangents that rules gave a leaf as they were, so they are not its alone.
     """
 
     def __init__(self, wanted: Cotangents | None, keep: bool, tensors: bool) -> None:
         self.wanted, self.keep, self.tensors = wanted, keep, tensors
         self.pending: Cotangents = {}
-        self.borrowed: dict[Node, None] = {}
+        self.handed_on: Cotangents = {}
         self.watch = mode.watch
 
     def along(self, nodes: list[Node]) -> None:
@@ -128,26 +128,19 @@ class Walk:
                 if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
                     cotangent = _fitted(node, parent, cotangent)
                 present = pending.get(parent)
-                pending[parent] = cotangent if present is None else present + cotangent
-                if parent.op is None:
-                    self.note_owner(parent, cotangent, present is None, g)
-
-    def note_owner(self, leaf: Node, cotangent: Any, first: bool, g: Any) -> None:
-        """Whether what waits at a leaf lies in memory that is a rule's argument ``g`` or a view."""
-        array = cotangent.array if isinstance(cotangent, Tensor) else cotangent
-        if first and (cotangent is g or array.base is not None):
-            self.borrowed[leaf] = None
-        else:
-            self.borrowed.pop(leaf, None)
+                if present is not None:
+                    cotangent = present + cotangent
+                elif cotangent is g and parent.op is None:
+                    self.handed_on[parent] = g
+                pending[parent] = cotangent
 
     def deliver(self, node: Node, g: Any) -> Any:
         """Show a whole cotangent to the node's hooks, and give a copy to who wants it."""
-        hooks = node.hooks or {}
+        hooks, own = node.hooks or {}, node.op is None and self.is_own(node, g)
         for hook in [hook for hook in hooks.values() if hook is not None]:
             changed = hook(g if isinstance(g, Tensor) else Tensor(g))
             if changed is not None:
                 g = changed if isinstance(g, Tensor) else changed.array
-        own = node.op is None and node not in self.borrowed
         if self.wanted is not None:
             if node in self.wanted:
                 self.wanted[node] = g if own else _own(g)
@@ -160,6 +153,11 @@ class Walk:
             if self.watch is not None:
                 self.watch.gathered(node)
         return g
+
+    def is_own(self, leaf: Node, g: Any) -> bool:
+        """Whether no other has a leaf's cotangent, nor memory that it is a view of."""
+        array = g.array if isinstance(g, Tensor) else g
+        return array.base is None and self.handed_on.get(leaf) is not g
 
 
 def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:

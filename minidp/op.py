@@ -183,7 +183,7 @@ class Op:
         try:
             if quiet.get():
                 return self._run(backend, arrays, constants)
-            return mode.context.run(self._run, backend, arrays, constants)
+            return mode.run(self._run, backend, arrays, constants)
         except ValueError as error:
             explained = self._explained(error, arrays)
             if explained is error:

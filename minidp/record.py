@@ -15,7 +15,7 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.mode import mode, quiet
-from minidp.node import Base, Node, Version
+from minidp.node import Base, Node, recorded
 from minidp.tensor import Tensor, method, wrap
 from minidp.types import Array
 
@@ -32,11 +32,11 @@ class Plan:
 
     ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or ``output_shape``.
     ``calls`` lists (argument, call), where ``call(g, saved, constants, argument)`` gives the
-    argument's cotangent. ``pick`` takes what is kept from a tuple of all inputs, then outputs; it
-    is None when that is not all there is to keep.
+    argument's cotangent. ``names`` are those of kept arrays, by their places in a tuple of all
+    inputs, then outputs. ``pick`` takes them from it; it is None when more is to be kept.
     """
 
-    __slots__ = ("calls", "keep", "pick")
+    __slots__ = ("calls", "keep", "names", "pick")
     pick: Any
 
     def __init__(self, op: Op, needed: list[bool]) -> None:
@@ -47,9 +47,11 @@ class Plan:
             if rule is not None:
                 sources = [self._source(op, name) for name in op.asks(rule)]
                 self.calls.append((position, _caller(rule, sources)))
-        whole = all(kind in ("input", "output") and p >= 0 for kind, p in self.keep)
+        inputs = {p: op.arguments[p] for kind, p in self.keep if kind == "input" and p >= 0}
+        outputs = {p: op.outputs[p] for kind, p in self.keep if kind == "output"}
+        self.names = {**inputs, **{len(needed) + p: name for p, name in outputs.items()}}
         places = [p + len(needed) * (kind == "output") for kind, p in self.keep]
-        self.pick = _picker(places) if whole else None
+        self.pick = _picker(places) if len(places) == len(self.names) else None
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -155,31 +157,26 @@ def _record(
     main = tensors[op.differentiable[0]].array
     if not plan.calls or main.dtype.kind != "f":
         return
-    saved: list[Any] = []
-    versions: list[Version | None] = []
-    for kind, position in plan.keep:
-        source = None
-        if kind == "input" and position >= 0:
-            saved.append(arrays[position])
-            source = sources[position]
-        elif kind == "output":
-            saved.append(tensors[position].array)
-            source = tensors[position]
-        else:
-            saved.append(_shape_or_all(kind, position, arrays, tensors))
-        versions.append(None if source is None else source.version)
-    node = Node(main.shape, main.dtype, op, plan, parents, tuple(saved), tuple(versions), constants)
-    for i in op.differentiable if not op.several else range(len(tensors)):
-        tensors[i].node = pick(node, tensors[i], i) if op.several else node
+    if plan.pick is not None:
+        saved = plan.pick((*arrays, *[tensor.array for tensor in tensors]))
+    else:
+        saved = tuple([_kept(kind, position, arrays, tensors) for kind, position in plan.keep])
+    versions = [None if source is None else source.version for source in sources]
+    versions += [tensor.version for tensor in tensors]
+    node = recorded(main, op, plan, parents, saved, versions, constants)
+    if not op.several:
+        tensors[op.differentiable[0]].node = node
+        return
+    for i, tensor in enumerate(tensors):
+        tensor.node = pick(node, tensor, i)
 
 
-def _shape_or_all(kind: str, position: int, arrays: list[Array], tensors: list[Tensor]) -> Any:
-    """What a rule asks for that is not one array: a shape, or all variadic arguments."""
-    if kind == "output_shape":
-        return tensors[position].shape
-    if position >= 0:
-        return np.shape(arrays[position])
-    return arrays if kind == "input" else [np.shape(a) for a in arrays]
+def _kept(kind: str, position: int, arrays: list[Array], tensors: list[Tensor]) -> Any:
+    """What a rule asks for: an array, a shape, or all variadic arguments."""
+    values = arrays if kind in ("input", "shape") else [tensor.array for tensor in tensors]
+    if kind in ("input", "output"):
+        return values[position] if position >= 0 else values
+    return np.shape(values[position]) if position >= 0 else [np.shape(a) for a in values]
 
 
 def _share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
@@ -223,11 +220,11 @@ def unary(op: Op) -> Callable[[Any], Any]:
                 and x.array.dtype.kind == "f" and mode.watch is None):  # fmt: skip
             return op(x, *surplus)
         array, parent = x.array, x.node if x.base is None else x.fresh().node
-        y = wrap(body(np, array) if quiet.get() else mode.context.run(body, np, array))
+        y = wrap(body(np, array) if quiet.get() else mode.run(body, np, array))
         if parent is not None and op.rules and mode.grad:
             plan = plans.get(3) or op.plan((parent,))
-            saved, versions = plan.pick((array, y.array)), plan.pick((x.version, y.version))
-            y.node = Node(array.shape, array.dtype, op, plan, (parent,), saved, versions)
+            saved = plan.pick((array, y.array))
+            y.node = recorded(y.array, op, plan, (parent,), saved, (x.version, y.version))
         return y
 
     return call
@@ -238,29 +235,26 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     body, plans = op.body, op.plans
 
     def call(a: Any, b: Any) -> Any:
-        left = right = p = q = None
-        x, z = a, b
-        if type(a) is Tensor:
-            x, left, p = a.array, a.node if a.base is None else a.fresh().node, a.version
+        if type(a) is not Tensor or not op.bare or mode.watch is not None:
+            return op(a, b)
+        x, left = a.array, a.node if a.base is None else a.fresh().node
         if type(b) is Tensor:
-            z, right, q = b.array, b.node if b.base is None else b.fresh().node, b.version
-        first, second = type(x), type(z)
-        if first is np.ndarray and x.dtype.kind == "f":
-            fits = (second is np.ndarray and z.dtype is x.dtype) or second is float
+            z, right, version = b.array, b.node if b.base is None else b.fresh().node, b.version
+            fits = z.dtype is x.dtype and type(z) is type(x) is np.ndarray
         else:
-            fits = first is float and second is np.ndarray and z.dtype.kind == "f"
-        if not (fits and op.bare and mode.watch is None):
+            z, right, version = b, None, None
+            fits = type(b) is float and type(x) is np.ndarray
+        if not fits or x.dtype.kind != "f":
             return op(a, b)
         try:
-            y = wrap(body(np, x, z) if quiet.get() else mode.context.run(body, np, x, z))
+            y = wrap(body(np, x, z) if quiet.get() else mode.run(body, np, x, z))
         except ValueError:
             return op(a, b)  # which says what does not fit
         if (left is not None or right is not None) and op.rules and mode.grad:
             plan = plans.get(4 + 2 * (left is not None) + (right is not None))
             plan = plan or op.plan((left, right))
-            data = y.array
-            saved, versions = plan.pick((x, z, data)), plan.pick((p, q, y.version))
-            y.node = Node(data.shape, data.dtype, op, plan, (left, right), saved, versions)
+            saved, versions = plan.pick((x, z, y.array)), (a.version, version, y.version)
+            y.node = recorded(y.array, op, plan, (left, right), saved, versions)
         return y
 
     return call
