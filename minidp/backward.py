@@ -13,11 +13,11 @@ from operator import attrgetter
 from typing import Any
 
 from minidp.errors import GraphError, ShapeError
-from minidp.mode import mode, quietly, switched
+from minidp.mode import mode, quietly
 from minidp.node import RETAIN, Node
 from minidp.op import OPS
 from minidp.record import pick
-from minidp.tensor import Tensor
+from minidp.tensor import Tensor, wrap
 from minidp.types import Shape
 
 Cotangents = dict[Node, Any]
@@ -43,11 +43,12 @@ def run(
     tensors = create_graph or (mode.watch is not None and mode.watch.tensors)
     walk = Walk(wanted, keep, tensors)
     for root, seed in zip(roots, seeds, strict=True):
-        seed = seed if tensors else seed.array
-        present = walk.pending.get(root)
-        walk.pending[root] = _own(seed) if present is None else present + seed
-    with switched(grad=create_graph):
+        walk.begin(root, seed if tensors else seed.array)
+    before, mode.grad = mode.grad, create_graph
+    try:
         quietly(walk.along, nodes)
+    finally:
+        mode.grad = before
 
 
 def _collected(roots: list[Node]) -> list[Node]:
@@ -91,7 +92,7 @@ def _raise_changed(node: Node, name: str) -> None:
 class Walk:
     """The cotangents that have arrived, arrays or ``tensors``, and what to do with them.
 
-    ``handed_on`` are cotangents that rules gave a leaf as they were, so they are not its alone.
+    ``handed_on`` are cotangents that a node was given as others have them, so are not its alone.
     """
 
     def __init__(self, wanted: Cotangents | None, keep: bool, tensors: bool) -> None:
@@ -99,6 +100,11 @@ class Walk:
         self.pending: Cotangents = {}
         self.handed_on: Cotangents = {}
         self.watch = mode.watch
+
+    def begin(self, root: Node, seed: Any) -> None:
+        """Let a cotangent that somebody else has arrive at a root."""
+        present = self.pending.get(root)
+        self.handed_on[root] = self.pending[root] = seed if present is None else present + seed
 
     def along(self, nodes: list[Node]) -> None:
         """Give every node its whole cotangent, and its parents theirs."""
@@ -136,17 +142,15 @@ class Walk:
 
     def deliver(self, node: Node, g: Any) -> Any:
         """Show a whole cotangent to the node's hooks, and give a copy to who wants it."""
-        hooks, own = node.hooks or {}, node.op is None and self.is_own(node, g)
-        for hook in [hook for hook in hooks.values() if hook is not None]:
-            changed = hook(g if isinstance(g, Tensor) else Tensor(g))
-            if changed is not None:
-                g = changed if isinstance(g, Tensor) else changed.array
+        own = node.op is None and self.is_own(node, g)
+        if node.hooks is not None:
+            g = _shown(node.hooks, g)
         if self.wanted is not None:
             if node in self.wanted:
                 self.wanted[node] = g if own else _own(g)
-        elif node.op is None or RETAIN in hooks:
+        elif node.op is None or RETAIN in (node.hooks or ()):
             g = g if own else _own(g)
-            tensor = g if isinstance(g, Tensor) else Tensor(g)
+            tensor = g if isinstance(g, Tensor) else wrap(g)
             if self.watch is not None:
                 self.watch.gathers(node)
             node.grad = tensor if node.grad is None else node.grad + tensor
@@ -158,6 +162,15 @@ class Walk:
         """Whether no other has a leaf's cotangent, nor memory that it is a view of."""
         array = g.array if isinstance(g, Tensor) else g
         return array.base is None and self.handed_on.get(leaf) is not g
+
+
+def _shown(hooks: dict[Any, Any], g: Any) -> Any:
+    """The cotangent, or what the last hook that replaced it gave."""
+    for hook in [hook for hook in hooks.values() if hook is not None]:
+        changed = hook(g if isinstance(g, Tensor) else Tensor(g))
+        if changed is not None:
+            g = changed if isinstance(g, Tensor) else changed.array
+    return g
 
 
 def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:

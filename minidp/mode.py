@@ -95,9 +95,20 @@ quiet: ContextVar[bool] = ContextVar("quiet", default=False)
 
 def _quiet(context: Context) -> Context:
     """Turn NumPy's floating-point warnings off in ``context``."""
+    for variable, value in _SILENCE:
+        context.run(variable.set, value)
+    return context
+
+
+def _silence() -> list[tuple[ContextVar[Any], Any]]:
+    """What to set for that, also of NumPy's own variables: its ``seterr`` takes a microsecond."""
+    context = Context()
     context.run(np.seterr, all="ignore")
     context.run(quiet.set, True)
-    return context
+    return list(context.items())
+
+
+_SILENCE = _silence()
 
 
 def quietly(function: Callable[..., T], *arguments: Any) -> T:

@@ -89,12 +89,12 @@ class Node:
 
 
 def recorded(
-    array: Array, op: Op, plan: Plan, parents: tuple[Node | None, ...], saved: tuple[Any, ...],
+    array: Array, op: Op | None, plan: Any, parents: Sequence[Node | None], saved: tuple[Any, ...],
     versions: Sequence[Version | None], constants: Any = None,
 ) -> Node:  # fmt: skip
     """``Node(...)`` of the ``array`` that an op computed; in half of the time."""
     node = _new(Node)
-    node.shape, node.dtype, node.op, node.plan = array.shape, array.dtype, op, plan
+    node.shape, node.dtype, node.op, node.plan = array.shape, array.dtype, op, plan  # type: ignore[assignment]
     node.parents, node.saved, node.versions, node.constants = parents, saved, versions, constants
     node.moment = next(clock)
     node.grad = node.hooks = node.slot = None

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from operator import call
 from typing import Any
 
 import numpy as np
@@ -180,28 +181,23 @@ class Op:
         if not self._free:
             self._check(arrays, constants)
         arrays = promoted(self, arrays)
+        kernel = backend.kernel(self.name) if self.own else None
+        run = call if quiet.get() else mode.run
         try:
-            if quiet.get():
-                return self._run(backend, arrays, constants)
-            return mode.run(self._run, backend, arrays, constants)
+            if kernel is not None:
+                result = run(kernel, *arrays, **constants)
+                if result is not NotImplemented:
+                    return result
+            if backend is CPU:
+                self.bare = kernel is None
+                return run(self.body, np, *arrays, **constants)
+            with backend.activate(backend.index_of(arrays)):
+                return run(self.body, backend.xp, *arrays, **constants)
         except ValueError as error:
             explained = self._explained(error, arrays)
             if explained is error:
                 raise
             raise explained from error
-
-    def _run(self, backend: Backend, arrays: list[Array], constants: dict[str, Any]) -> Any:
-        """The kernel, or where there is none or it declines the body, on the arrays' device."""
-        kernel = backend.kernel(self.name) if self.own else None
-        if kernel is not None:
-            result = kernel(*arrays, **constants)
-            if result is not NotImplemented:
-                return result
-        if backend is CPU:
-            self.bare = kernel is None
-            return self.body(np, *arrays, **constants)
-        with backend.activate(backend.index_of(arrays)):
-            return self.body(backend.xp, *arrays, **constants)
 
     def _check(self, arrays: list[Array], constants: dict[str, Any]) -> None:
         for position in self._integers:

@@ -15,7 +15,7 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.mode import mode, quiet
-from minidp.node import Base, Node, recorded
+from minidp.node import Base, Node, Version, recorded
 from minidp.tensor import Tensor, method, wrap
 from minidp.types import Array
 
@@ -94,41 +94,44 @@ def _picker(places: list[int]) -> Pick:
 def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     """Run ``op``; when an input is a Tensor, wrap the result and record how it was made."""
     arrays: list[Array] = []
-    sources: list[Tensor | None] = []
-    met = tracked = scalars = False
+    parents: list[Node | None] = []
+    versions: list[Version | None] = []
+    watch, source, tracked, scalars = mode.watch, None, False, False
     for x in inputs:
         if isinstance(x, Tensor):
             if type(x) is not Tensor:
                 x = _own(x)
             if x.base is not None:
                 x.fresh()
-            met = True
             if x.node is not None:
                 tracked = True
-                if mode.watch is not None and x.node.op is None:
-                    mode.watch.met(x)
+                if watch is not None and x.node.op is None:
+                    watch.met(x)
+            source = x
             arrays.append(x.array)
-            sources.append(x)
+            parents.append(x.node)
+            versions.append(x.version)
         else:
             scalars = scalars or isinstance(x, np.generic)
             arrays.append(x)
-            sources.append(None)
+            parents.append(None)
+            versions.append(None)
     if scalars:
-        arrays = _without_scalars(arrays, met)
+        arrays = _without_scalars(arrays, source is not None)
     result = op.compute(arrays, constants)
-    if not met:
-        if mode.watch is not None:
-            results = () if op.writes else result if isinstance(result, tuple) else (result,)
-            mode.watch.ran(op, arrays, constants, results, ())
+    several = type(result) is tuple
+    if source is None:
+        if watch is not None:
+            results = () if op.writes else result if several else (result,)
+            watch.ran(op, arrays, constants, results, ())
         return result
-    several = isinstance(result, tuple)
-    tensors = [wrap(y) for y in (result if several else (result,))]
-    if op.view and sources[0] is not None:
-        _share_versions(op, sources[0], constants, tensors)
+    tensors = [wrap(y) for y in result] if several else [wrap(result)]
+    if op.view:
+        _share_versions(op, source, constants, tensors)
     if tracked and op.rules and mode.grad:
-        _record(op, arrays, sources, constants, tensors)
-    if mode.watch is not None:
-        mode.watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
+        _record(op, arrays, parents, versions, constants, tensors)
+    if watch is not None:
+        watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
     return tuple(tensors) if several else tensors[0]
 
 
@@ -148,32 +151,31 @@ def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
 
 
 def _record(
-    op: Op, arrays: list[Array], sources: list[Tensor | None], constants: dict[str, Any],
-    tensors: list[Tensor],
+    op: Op, arrays: list[Array], parents: list[Node | None], versions: list[Version | None],
+    constants: dict[str, Any], tensors: list[Tensor],
 ) -> None:  # fmt: skip
     """Tie the results to a node that keeps what the rules of this op ask for."""
-    parents = tuple([None if s is None else s.node for s in sources])
-    plan = op.plan(parents)
-    main = tensors[op.differentiable[0]].array
-    if not plan.calls or main.dtype.kind != "f":
+    plan, main = op.plan(parents), tensors[op.differentiable[0]]
+    if not plan.calls or main.array.dtype.kind != "f":
         return
+    results = [tensor.array for tensor in tensors]
     if plan.pick is not None:
-        saved = plan.pick((*arrays, *[tensor.array for tensor in tensors]))
+        saved = plan.pick((*arrays, *results))
     else:
-        saved = tuple([_kept(kind, position, arrays, tensors) for kind, position in plan.keep])
-    versions = [None if source is None else source.version for source in sources]
-    versions += [tensor.version for tensor in tensors]
-    node = recorded(main, op, plan, parents, saved, versions, constants)
+        saved = tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
+    for tensor in tensors:
+        versions.append(tensor.version)
+    node = recorded(main.array, op, plan, parents, saved, versions, constants)
     if not op.several:
-        tensors[op.differentiable[0]].node = node
+        main.node = node
         return
     for i, tensor in enumerate(tensors):
         tensor.node = pick(node, tensor, i)
 
 
-def _kept(kind: str, position: int, arrays: list[Array], tensors: list[Tensor]) -> Any:
+def _kept(kind: str, position: int, arrays: list[Array], results: list[Array]) -> Any:
     """What a rule asks for: an array, a shape, or all variadic arguments."""
-    values = arrays if kind in ("input", "shape") else [tensor.array for tensor in tensors]
+    values = arrays if kind in ("input", "shape") else results
     if kind in ("input", "output"):
         return values[position] if position >= 0 else values
     return np.shape(values[position]) if position >= 0 else [np.shape(a) for a in values]
@@ -181,11 +183,18 @@ def _kept(kind: str, position: int, arrays: list[Array], tensors: list[Tensor]) 
 
 def _share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
     """Views count their changes together with what they are views of, and know it."""
-    xp = backend_of(source.array).xp
     for tensor in tensors:
-        if tensor.array is source.array or xp.may_share_memory(tensor.array, source.array):
+        if _is_view(tensor.array, source.array):
             tensor.version = source.version
             tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
+
+
+def _is_view(y: Array, x: Array) -> bool:
+    """Whether y lies in the memory of x; what their bases say is quicker to ask."""
+    base = y.base
+    if y is x or (base is not None and (base is x or base is x.base)):
+        return True
+    return base is not None and bool(backend_of(x).xp.may_share_memory(y, x))
 
 
 @method()
@@ -203,7 +212,7 @@ def fresh(self: Tensor) -> Tensor:
 
 def pick(node: Node, tensor: Tensor, slot: int) -> Node:
     """The node of one output of several: it hands its cotangent on into a slot."""
-    result = Node(tensor.shape, tensor.dtype, node.op, None, (node,))
+    result = recorded(tensor.array, node.op, None, (node,), (), ())
     result.slot = slot
     return result
 

@@ -17,12 +17,14 @@ _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images; np.moveaxis takes longe
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def served(*arrays):
+def served(first, *others):
     """Whether all arrays (the first, and others but None) are float32, or all float64."""
-    if not hasattr(arrays[0], "dtype"):  # a number
+    if not hasattr(first, "dtype") or first.dtype not in FLOATS:  # a number, or of integers
         return False
-    dtype = arrays[0].dtype
-    return dtype in FLOATS and all(array is None or array.dtype == dtype for array in arrays)
+    for array in others:  # all(...) takes twice as long
+        if array is not None and array.dtype is not first.dtype and array.dtype != first.dtype:
+            return False
+    return True
 
 
 def ready(array):
@@ -72,13 +74,14 @@ def dense_order(x):
 
 def flat(x, order):
     """x as a one-dimensional array with its axes in `order`: a view where memory allows."""
-    return ready(x.transpose(order) if order else x).reshape(-1)
+    x = ready(x.transpose(order) if order else x)
+    return x if x.ndim == 1 else x.reshape(-1)
 
 
 def unflat(values, shape, order):
     """The inverse of `flat`: a view of logical `shape` on memory whose axes lie in `order`."""
     if not order:
-        return values.reshape(shape)
+        return values if len(shape) == 1 else values.reshape(shape)
     memory = values.reshape([shape[axis] for axis in order])
     if order == _LAST:
         return memory.transpose(_FIRST)
