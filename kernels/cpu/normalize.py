@@ -132,7 +132,7 @@ def _products(g, weight, x, i, level):
 
 @compiled
 def _group_norm(x, scales, has_weight, shifts, has_bias, y, mean, r, eps, center):
-    groups, count = mean.shape[1], x.shape[1] * x.shape[2]
+    groups, count = mean.shape[1], max(1, x.shape[1] * x.shape[2])
     _neutral(scales, has_weight, 1)
     _neutral(shifts, has_bias, 0)
     shape = groups, len(scales) // groups
@@ -153,7 +153,7 @@ def _group_norm(x, scales, has_weight, shifts, has_bias, y, mean, r, eps, center
 def _group_norm_back(g, x, mean, r, scales, has_weight, dx, total, part, center):
     total[:] = 0
     part[:] = 0
-    groups, count, real = mean.shape[1], x.shape[1] * x.shape[2], x.dtype.type
+    groups, count, real = mean.shape[1], max(1, x.shape[1] * x.shape[2]), x.dtype.type
     _neutral(scales, has_weight, 1)
     weight = scales.reshape(groups, len(scales) // groups)
     sums = part.reshape(2, *weight.shape)

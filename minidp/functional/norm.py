@@ -89,10 +89,14 @@ def _alone(
     """``by_batch`` where no other replica has rows: in one op."""
     if count == 1:
         aside(_check_count, count, input)
-    weight, bias = (_wide(each, input) for each in (weight, bias))
-    y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
-    unbiased = var.detach() * (count / (count - 1)) if count > 1 else var.detach() * math.nan
-    return y.type(input.dtype), mean.detach(), unbiased
+    if x is input:
+        y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
+    else:
+        vectors = [_wide(each, input) for each in (weight, bias)]
+        y, mean, var = ops.batch_norm_own(x, *vectors, eps=eps)
+        y = y.type(input.dtype)
+    unbiased = var.detach() * (count / (count - 1) if count > 1 else math.nan)
+    return y, mean.detach(), unbiased
 
 
 def check_channels(input: Tensor, *running: Tensor | None) -> None:

@@ -274,6 +274,7 @@ def main() -> None:
     options.add_argument("--worst", type=float, default=float("inf"))
     given = options.parse_args()
     torch.set_num_threads(1)
+    dp.set_num_threads(1)
     for register in (networks, affine, recurrent, attention, normalised, tables, likelihoods,
                      elementwise, reductions, optimisers):  # fmt: skip
         register()
