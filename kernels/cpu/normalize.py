@@ -139,7 +139,7 @@ def _group_norm(x, scales, has_weight, shifts, has_bias, y, mean, r, eps, center
     weight, bias = scales.reshape(shape), shifts.reshape(shape)
     for i in range(x.shape[0]):
         at, m = i // groups, i % groups
-        row = x[i : i + 1].reshape(1, count)
+        row = x[i : i + 1].reshape(1, x.shape[1] * x.shape[2])
         mean[at, m] = _sum(row, 0) / count if center else 0
         level = mean[at, m]
         r[at, m] = 1 / np.sqrt(_squares(row, 0, level) / count + eps)
