@@ -31,7 +31,7 @@ from minidp.mode import mode, quiet
 from minidp.naming import translated
 from minidp.node import Node
 from minidp.promotion import promoted
-from minidp.record import Plan, apply, binary, unary
+from minidp.record import Plan, apply, binary, unary, view
 from minidp.shapes import Term
 from minidp.types import Array, category
 
@@ -132,6 +132,8 @@ class Op:
         counts = len(inputs), len(constants)
         if counts != self.counts or "axis" in constants:
             inputs, constants = self.bind(inputs, constants)
+        if self.view and self._free:
+            return view(self, inputs[0], constants)
         return apply(self, inputs, constants)
 
     def bind(

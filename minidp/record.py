@@ -239,6 +239,24 @@ def unary(op: Op) -> Callable[[Any], Any]:
     return call
 
 
+def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
+    """What ``op`` gives of a Tensor or array, where that is a view of it, likewise."""
+    array = x.array if type(x) is Tensor else x
+    if not op.bare or type(array) is not np.ndarray or mode.watch is not None:
+        return apply(op, (x,), constants)
+    try:
+        y = op.body(np, array, **constants)
+    except ValueError:
+        return apply(op, (x,), constants)  # which says what does not fit
+    if x is array:
+        return y
+    parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
+    _share_versions(op, x, constants, [tensor])
+    if parent is not None and mode.grad:
+        _record(op, [array], [parent], [x.version], constants, [tensor])
+    return tensor
+
+
 def binary(op: Op) -> Callable[[Any, Any], Any]:
     """``op`` as a function of a Tensor and a Tensor or number, likewise."""
     body, plans = op.body, op.plans
