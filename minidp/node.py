@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from minidp.types import Array, DType, Shape
@@ -60,41 +61,33 @@ class Node:
     )  # fmt: skip
 
     op: Op | None
-    plan: Plan
-    parents: tuple[Any, ...]
+    plan: Any
+    parents: Sequence[Any]
     constants: dict[str, Any]
     saved: tuple[Any, ...] | None
+    versions: Sequence[Version | None]
     grad: Tensor | None
     hooks: dict[Any, Any] | None
     slot: int | None
 
-    def __init__(
-        self, shape: Shape, dtype: DType, op: Op | None = None, plan: Any = None,
-        parents: tuple[Any, ...] = (), saved: tuple[Any, ...] = (),
-        versions: tuple[Version | None, ...] = (), constants: Any = None,
-    ) -> None:  # fmt: skip
-        self.shape = shape
-        self.dtype = dtype
-        self.op = op
-        self.plan = plan
-        self.parents = parents
-        self.saved = saved
-        self.versions = versions
-        self.constants = constants
-        self.moment = next(clock)
-        self.grad = self.hooks = self.slot = None
+    def __init__(self, shape: Shape, dtype: DType) -> None:
+        """A leaf; ``recorded`` makes all others."""
+        self.shape, self.dtype = shape, dtype
+        self.op = self.plan = self.grad = self.hooks = self.slot = None
+        self.parents = self.saved = self.versions = ()
+        self.constants, self.moment = {}, next(clock)
 
     def __repr__(self) -> str:
         return f"<{self.op.name if self.op else 'leaf'} -> {self.dtype}{list(self.shape)}>"
 
 
 def recorded(
-    array: Array, op: Op | None, plan: Any, parents: Sequence[Node | None], saved: tuple[Any, ...],
-    versions: Sequence[Version | None], constants: Any = None,
+    array: Array, op: Op | None, plan: Plan | None, parents: Sequence[Node | None],
+    saved: tuple[Any, ...], versions: Sequence[Version | None], constants: Any = None,
 ) -> Node:  # fmt: skip
-    """``Node(...)`` of the ``array`` that an op computed; in half of the time."""
+    """The node of an ``array`` that an op computed. No ``__init__``: to call one takes as long."""
     node = _new(Node)
-    node.shape, node.dtype, node.op, node.plan = array.shape, array.dtype, op, plan  # type: ignore[assignment]
+    node.shape, node.dtype, node.op, node.plan = array.shape, array.dtype, op, plan
     node.parents, node.saved, node.versions, node.constants = parents, saved, versions, constants
     node.moment = next(clock)
     node.grad = node.hooks = node.slot = None

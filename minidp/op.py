@@ -18,14 +18,14 @@ written in the library's own ops: on arrays they compute, on Tensors they are re
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import call
 from typing import Any
 
 import numpy as np
 
 from minidp import shapes
-from minidp.backend import CPU, Backend, backend_of_first
+from minidp.backend import CPU, backend_of_first
 from minidp.errors import DTypeError, ShapeError
 from minidp.mode import mode, quiet
 from minidp.naming import translated
@@ -167,7 +167,7 @@ class Op:
         named = zip(self.arguments, inputs, strict=True)
         return all(x is not None or name in self.optional for name, x in named)
 
-    def plan(self, parents: tuple[Node | None, ...]) -> Plan:
+    def plan(self, parents: Sequence[Node | None]) -> Plan:
         """What to keep when these parents (not None) need a gradient; made once for each set."""
         key = 1
         for parent in parents:
