@@ -136,8 +136,8 @@ class Walk:
                 present = pending.get(parent)
                 if present is not None:
                     cotangent = present + cotangent
-                elif cotangent is g and parent.op is None:
-                    self.handed_on[parent] = g
+                elif parent.op is None and (cotangent is g or _is_among(cotangent, g)):
+                    self.handed_on[parent] = cotangent
                 pending[parent] = cotangent
 
     def deliver(self, node: Node, g: Any) -> Any:
@@ -162,6 +162,11 @@ class Walk:
         """Whether no other has a leaf's cotangent, nor memory that it is a view of."""
         array = g.array if isinstance(g, Tensor) else g
         return array.base is None and self.handed_on.get(leaf) is not g
+
+
+def _is_among(cotangent: Any, g: Any) -> bool:
+    """Whether it is one of the cotangents, by output, of an op with several outputs."""
+    return type(g) is dict and any(cotangent is each for each in g.values())
 
 
 def _shown(hooks: dict[Any, Any], g: Any) -> Any:
