@@ -13,11 +13,11 @@ from operator import attrgetter
 from typing import Any
 
 from minidp.errors import GraphError, ShapeError
-from minidp.mode import mode, quietly, switched
-from minidp.node import RETAIN, Node, Version
+from minidp.mode import mode, quietly
+from minidp.node import RETAIN, Node
 from minidp.op import OPS
 from minidp.record import pick
-from minidp.tensor import Tensor
+from minidp.tensor import Tensor, wrap
 from minidp.types import Shape
 
 Cotangents = dict[Node, Any]
@@ -50,11 +50,12 @@ def run(
         walk.leading = _leading(nodes, wanted)
         nodes = [node for node in nodes if node in walk.leading]
     for root, seed in zip(roots, seeds, strict=True):
-        seed = seed if tensors else seed.array
-        present = walk.pending.get(root)
-        walk.pending[root] = _own(seed) if present is None else present + seed
-    with switched(grad=create_graph):
+        walk.begin(root, seed if tensors else seed.array)
+    before, mode.grad = mode.grad, create_graph
+    try:
         quietly(walk.along, nodes)
+    finally:
+        mode.grad = before
 
 
 def _collected(roots: list[Node]) -> list[Node]:
@@ -68,9 +69,12 @@ def _collected(roots: list[Node]) -> list[Node]:
         node = stack.pop()
         if node.saved is None:
             _raise_freed(node)
-        for version in node.versions:
-            if version is not None and version[0] > node.moment:
-                _raise_changed(node, version)
+        versions = node.versions
+        if versions:
+            for place in node.plan.names:
+                version = versions[place]
+                if version is not None and version[0] > node.moment:
+                    _raise_changed(node, node.plan.names[place])
         for parent in node.parents:
             if parent is not None and parent not in found:
                 found[parent] = None
@@ -94,10 +98,7 @@ def _raise_freed(node: Node) -> None:
     )
 
 
-def _raise_changed(node: Node, version: Version) -> None:
-    assert node.op is not None
-    kind, position = node.plan.keep[node.versions.index(version)]
-    name = (node.op.arguments if kind == "input" else node.op.outputs)[position]
+def _raise_changed(node: Node, name: str) -> None:
     raise GraphError(
         f"backward: {name!r} of {node!r} was changed in place after the op had kept it. "
         "Change a clone(), or change it after backward"
@@ -107,7 +108,7 @@ def _raise_changed(node: Node, version: Version) -> None:
 class Walk:
     """The cotangents that have arrived, arrays or ``tensors``, and what to do with them.
 
-    ``borrowed`` are the leaves whose cotangent lies in memory that is not theirs alone.
+    ``handed_on`` are cotangents that a node was given as others have them, so are not its alone.
     """
 
     def __init__(self, wanted: Cotangents | None, keep: bool, tensors: bool) -> None:
@@ -115,8 +116,13 @@ class Walk:
         self.leading: dict[Node, None] | None = None
         """The nodes on the way to what is wanted; None: all."""
         self.pending: Cotangents = {}
-        self.borrowed: dict[Node, None] = {}
+        self.handed_on: Cotangents = {}
         self.watch = mode.watch
+
+    def begin(self, root: Node, seed: Any) -> None:
+        """Let a cotangent that somebody else has arrive at a root."""
+        present = self.pending.get(root)
+        self.handed_on[root] = self.pending[root] = seed if present is None else present + seed
 
     def along(self, nodes: list[Node]) -> None:
         """Give every node its whole cotangent, and its parents theirs."""
@@ -149,38 +155,48 @@ class Walk:
                 if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
                     cotangent = _fitted(node, parent, cotangent)
                 present = pending.get(parent)
-                pending[parent] = cotangent if present is None else present + cotangent
-                if parent.op is None:
-                    self.note_owner(parent, cotangent, present is None, g)
-
-    def note_owner(self, leaf: Node, cotangent: Any, first: bool, g: Any) -> None:
-        """Whether what waits at a leaf lies in memory that is a rule's argument ``g`` or a view."""
-        array = cotangent.array if isinstance(cotangent, Tensor) else cotangent
-        if first and (cotangent is g or array.base is not None):
-            self.borrowed[leaf] = None
-        else:
-            self.borrowed.pop(leaf, None)
+                if present is not None:
+                    cotangent = present + cotangent
+                elif parent.op is None and (cotangent is g or _is_among(cotangent, g)):
+                    self.handed_on[parent] = cotangent
+                pending[parent] = cotangent
 
     def deliver(self, node: Node, g: Any) -> Any:
         """Show a whole cotangent to the node's hooks, and give a copy to who wants it."""
-        hooks = node.hooks or {}
-        for hook in [hook for hook in hooks.values() if hook is not None]:
-            changed = hook(g if isinstance(g, Tensor) else Tensor(g))
-            if changed is not None:
-                g = changed if isinstance(g, Tensor) else changed.array
-        own = node.op is None and node not in self.borrowed
+        own = node.op is None and self.is_own(node, g)
+        if node.hooks is not None:
+            g = _shown(node.hooks, g)
         if self.wanted is not None:
             if node in self.wanted:
                 self.wanted[node] = g if own else _own(g)
-        elif node.op is None or RETAIN in hooks:
+        elif node.op is None or RETAIN in (node.hooks or ()):
             g = g if own else _own(g)
-            tensor = g if isinstance(g, Tensor) else Tensor(g)
+            tensor = g if isinstance(g, Tensor) else wrap(g)
             if self.watch is not None:
                 self.watch.gathers(node)
             node.grad = tensor if node.grad is None else node.grad + tensor
             if self.watch is not None:
                 self.watch.gathered(node)
         return g
+
+    def is_own(self, leaf: Node, g: Any) -> bool:
+        """Whether no other has a leaf's cotangent, nor memory that it is a view of."""
+        array = g.array if isinstance(g, Tensor) else g
+        return array.base is None and self.handed_on.get(leaf) is not g
+
+
+def _is_among(cotangent: Any, g: Any) -> bool:
+    """Whether it is one of the cotangents, by output, of an op with several outputs."""
+    return type(g) is dict and any(cotangent is each for each in g.values())
+
+
+def _shown(hooks: dict[Any, Any], g: Any) -> Any:
+    """The cotangent, or what the last hook that replaced it gave."""
+    for hook in [hook for hook in hooks.values() if hook is not None]:
+        changed = hook(g if isinstance(g, Tensor) else Tensor(g))
+        if changed is not None:
+            g = changed if isinstance(g, Tensor) else changed.array
+    return g
 
 
 def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from minidp.types import DType, Shape
+from minidp.types import Array, DType, Shape
 
 if TYPE_CHECKING:
     from minidp.op import Op
@@ -37,9 +38,10 @@ class Node:
     """One application of an op, or a leaf (``op`` is None) that collects a gradient.
 
     ``parents`` are the nodes of the arguments (None where no gradient flows), ``saved`` what the
-    rules asked for, ``versions`` of what must not have changed since ``moment``. Parents are older
-    than their children, so backward goes by falling moments. ``slot`` says which output of the
-    only parent a node picks, for ops with several differentiable outputs.
+    rules asked for, ``versions`` are those of all arguments, then results: what was kept must not
+    have changed since ``moment``. Parents are older than their children, so backward goes by
+    falling moments. ``slot`` says which output of the only parent a node picks, for ops with
+    several differentiable outputs.
     """
 
     __slots__ = (
@@ -59,29 +61,21 @@ class Node:
     )  # fmt: skip
 
     op: Op | None
-    plan: Plan
-    parents: tuple[Any, ...]
+    plan: Any
+    parents: Sequence[Any]
     constants: dict[str, Any]
     saved: tuple[Any, ...] | None
+    versions: Sequence[Version | None]
     grad: Tensor | None
     hooks: dict[Any, Any] | None
     slot: int | None
 
-    def __init__(
-        self, shape: Shape, dtype: DType, op: Op | None = None, plan: Any = None,
-        parents: tuple[Any, ...] = (), saved: tuple[Any, ...] = (),
-        versions: tuple[Version | None, ...] = (), constants: Any = None,
-    ) -> None:  # fmt: skip
-        self.shape = shape
-        self.dtype = dtype
-        self.op = op
-        self.plan = plan
-        self.parents = parents
-        self.saved = saved
-        self.versions = versions
-        self.constants = constants
-        self.moment = next(clock)
-        self.grad = self.hooks = self.slot = None
+    def __init__(self, shape: Shape, dtype: DType) -> None:
+        """A leaf; ``recorded`` makes all others."""
+        self.shape, self.dtype = shape, dtype
+        self.op = self.plan = self.grad = self.hooks = self.slot = None
+        self.parents = self.saved = self.versions = ()
+        self.constants, self.moment = {}, next(clock)
 
     def name(self) -> str:
         """What the op is called; "leaf" of a leaf."""
@@ -98,6 +92,22 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.op.name if self.op else 'leaf'} -> {self.dtype}{list(self.shape)}>"
+
+
+def recorded(
+    array: Array, op: Op | None, plan: Plan | None, parents: Sequence[Node | None],
+    saved: tuple[Any, ...], versions: Sequence[Version | None], constants: Any = None,
+) -> Node:  # fmt: skip
+    """The node of an ``array`` that an op computed. No ``__init__``: to call one takes as long."""
+    node = _new(Node)
+    node.shape, node.dtype, node.op, node.plan = array.shape, array.dtype, op, plan
+    node.parents, node.saved, node.versions, node.constants = parents, saved, versions, constants
+    node.moment = next(clock)
+    node.grad = node.hooks = node.slot = None
+    return node
+
+
+_new = object.__new__
 
 
 class Handle:

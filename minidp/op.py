@@ -18,19 +18,20 @@ written in the library's own ops: on arrays they compute, on Tensors they are re
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import call
 from typing import Any
 
 import numpy as np
 
 from minidp import shapes
-from minidp.backend import CPU, Backend, backend_of_first
+from minidp.backend import CPU, backend_of_first
 from minidp.errors import DTypeError, ShapeError
 from minidp.mode import mode, quiet
 from minidp.naming import translated
 from minidp.node import Node
 from minidp.promotion import promoted
-from minidp.record import Plan, apply, binary, unary
+from minidp.record import Plan, apply, binary, unary, view
 from minidp.shapes import Term
 from minidp.types import Array, category
 
@@ -131,6 +132,8 @@ class Op:
         counts = len(inputs), len(constants)
         if counts != self.counts or "axis" in constants:
             inputs, constants = self.bind(inputs, constants)
+        if self.view and self._free:
+            return view(self, inputs[0], constants)
         return apply(self, inputs, constants)
 
     def bind(
@@ -164,7 +167,7 @@ class Op:
         named = zip(self.arguments, inputs, strict=True)
         return all(x is not None or name in self.optional for name, x in named)
 
-    def plan(self, parents: tuple[Node | None, ...]) -> Plan:
+    def plan(self, parents: Sequence[Node | None]) -> Plan:
         """What to keep when these parents (not None) need a gradient; made once for each set."""
         key = 1
         for parent in parents:
@@ -180,28 +183,23 @@ class Op:
         if not self._free:
             self._check(arrays, constants)
         arrays = promoted(self, arrays)
+        kernel = backend.kernel(self.name) if self.own else None
+        run = call if quiet.get() else mode.run
         try:
-            if quiet.get():
-                return self._run(backend, arrays, constants)
-            return mode.context.run(self._run, backend, arrays, constants)
+            if kernel is not None:
+                result = run(kernel, *arrays, **constants)
+                if result is not NotImplemented:
+                    return result
+            if backend is CPU:
+                self.bare = kernel is None
+                return run(self.body, np, *arrays, **constants)
+            with backend.activate(backend.index_of(arrays)):
+                return run(self.body, backend.xp, *arrays, **constants)
         except ValueError as error:
             explained = self._explained(error, arrays)
             if explained is error:
                 raise
             raise explained from error
-
-    def _run(self, backend: Backend, arrays: list[Array], constants: dict[str, Any]) -> Any:
-        """The kernel, or where there is none or it declines the body, on the arrays' device."""
-        kernel = backend.kernel(self.name) if self.own else None
-        if kernel is not None:
-            result = kernel(*arrays, **constants)
-            if result is not NotImplemented:
-                return result
-        if backend is CPU:
-            self.bare = kernel is None
-            return self.body(np, *arrays, **constants)
-        with backend.activate(backend.index_of(arrays)):
-            return self.body(backend.xp, *arrays, **constants)
 
     def _check(self, arrays: list[Array], constants: dict[str, Any]) -> None:
         for position in self._integers:

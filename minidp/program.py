@@ -56,7 +56,7 @@ class Program:
         step = self._bind if self.bindable else self._step
         try:
             if self._own:
-                run = mode.context.run
+                run = mode.run
                 return step(*arrays) if quiet.get() else run(step, *arrays)
             with switched(grad=False):
                 return quietly(step, *arrays)

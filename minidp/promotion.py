@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minidp.errors import DTypeError
 from minidp.mode import mode
-from minidp.types import Array, DType, category, promote
+from minidp.types import Array, DType, bool_, category, int64, promote
 
 if TYPE_CHECKING:
     from minidp.op import Op
@@ -19,15 +20,25 @@ def result_type(values: list[Any]) -> DType:
 
     Arrays with axes decide; arrays without, then Python numbers, only by a higher category.
     """
-    groups: list[list[DType]] = [[], [], []]
+    ranked = []
     for value in values:
         rank = 2 if not hasattr(value, "dtype") else 1 if value.ndim == 0 else 0
-        groups[rank].append(dtype_of(value))
+        ranked.append((rank, dtype_of(value)))
+    return _of_ranked(tuple(ranked)) if ranked else mode.default_dtype
+
+
+@lru_cache(1024)
+def _of_ranked(ranked: tuple[tuple[int, DType], ...]) -> DType:
+    """The same from what decides first (0), and each value's dtype."""
+    groups: list[list[DType]] = [[], [], []]
+    for rank, dtype in ranked:
+        groups[rank].append(dtype)
     result: DType | None = None
     for dtypes in groups:
         if dtypes and (result is None or max(map(category, dtypes)) > category(result)):
             result = promote([*dtypes, *([result] if result is not None else [])])
-    return result if result is not None else mode.default_dtype
+    assert result is not None
+    return result
 
 
 def dtype_of(value: Any) -> DType:
@@ -35,8 +46,8 @@ def dtype_of(value: Any) -> DType:
         dtype: DType = value.dtype
         return dtype
     if isinstance(value, bool):
-        return np.dtype(bool)
-    return np.dtype("int64") if isinstance(value, int) else mode.default_dtype
+        return bool_
+    return int64 if isinstance(value, int) else mode.default_dtype
 
 
 def promoted(op: Op, arrays: list[Array]) -> list[Array]:
@@ -62,20 +73,26 @@ def promoted(op: Op, arrays: list[Array]) -> list[Array]:
 
 def _wrapped(number: int, dtype: DType) -> Any:
     """A number that ``dtype`` does not hold, wrapped, where NumPy would refuse."""
+    if 0 <= number < 128:
+        return number
     limits = np.iinfo(dtype)
     fits = limits.min <= number <= limits.max
     return number if fits else np.asarray(number).astype(dtype)[()]
 
 
-def _promote(op: Op, arrays: list[Array]) -> list[Array]:
-    valued = range(len(arrays)) if op.variadic else op.valued
-    chosen = [i for i in valued if arrays[i] is not None]
-    dtypes = [dtype_of(arrays[i]) for i in chosen]
-    if not (op.line.elementwise or op.variadic) and len(set(dtypes)) > 1:
+def _check_one_dtype(op: Op, dtypes: list[DType]) -> None:
+    if len(set(dtypes)) > 1:
         raise DTypeError(
             f"{op.name}: arguments of {' and '.join(map(str, dict.fromkeys(dtypes)))}; "
             "expected one dtype: convert with .float(), .double() or .to(dtype)"
         )
+
+
+def _promote(op: Op, arrays: list[Array]) -> list[Array]:
+    valued = range(len(arrays)) if op.variadic else op.valued
+    chosen = [i for i in valued if arrays[i] is not None]
+    if not (op.line.elementwise or op.variadic):
+        _check_one_dtype(op, [dtype_of(arrays[i]) for i in chosen])
     result = result_type([arrays[i] for i in chosen])
     if op.floats and category(result) < 2:
         result = mode.default_dtype

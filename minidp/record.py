@@ -15,7 +15,7 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.mode import mode, quiet
-from minidp.node import Base, Node, Version
+from minidp.node import Base, Node, Version, recorded
 from minidp.tensor import Tensor, method, wrap
 from minidp.types import Array
 
@@ -32,11 +32,11 @@ class Plan:
 
     ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or ``output_shape``.
     ``calls`` lists (argument, call), where ``call(g, saved, constants, argument)`` gives the
-    argument's cotangent. ``pick`` takes what is kept from a tuple of all inputs, then outputs; it
-    is None when that is not all there is to keep.
+    argument's cotangent. ``names`` are those of kept arrays, by their places in a tuple of all
+    inputs, then outputs. ``pick`` takes them from it; it is None when more is to be kept.
     """
 
-    __slots__ = ("calls", "keep", "pick")
+    __slots__ = ("calls", "keep", "names", "pick")
     pick: Any
 
     def __init__(self, op: Op, needed: list[bool]) -> None:
@@ -47,9 +47,11 @@ class Plan:
             if rule is not None:
                 sources = [self._source(op, name) for name in op.asks(rule)]
                 self.calls.append((position, _caller(rule, sources)))
-        whole = all(kind in ("input", "output") and p >= 0 for kind, p in self.keep)
+        inputs = {p: op.arguments[p] for kind, p in self.keep if kind == "input" and p >= 0}
+        outputs = {p: op.outputs[p] for kind, p in self.keep if kind == "output"}
+        self.names = {**inputs, **{len(needed) + p: name for p, name in outputs.items()}}
         places = [p + len(needed) * (kind == "output") for kind, p in self.keep]
-        self.pick = _picker(places) if whole else None
+        self.pick = _picker(places) if len(places) == len(self.names) else None
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -92,41 +94,44 @@ def _picker(places: list[int]) -> Pick:
 def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     """Run ``op``; when an input is a Tensor, wrap the result and record how it was made."""
     arrays: list[Array] = []
-    sources: list[Tensor | None] = []
-    met = tracked = scalars = False
+    parents: list[Node | None] = []
+    versions: list[Version | None] = []
+    watch, source, tracked, scalars = mode.watch, None, False, False
     for x in inputs:
         if isinstance(x, Tensor):
             if type(x) is not Tensor:
                 x = _own(x)
             if x.base is not None:
                 x.fresh()
-            met = True
             if x.node is not None:
                 tracked = True
-                if mode.watch is not None and x.node.op is None:
-                    mode.watch.met(x)
+                if watch is not None and x.node.op is None:
+                    watch.met(x)
+            source = x
             arrays.append(x.array)
-            sources.append(x)
+            parents.append(x.node)
+            versions.append(x.version)
         else:
             scalars = scalars or isinstance(x, np.generic)
             arrays.append(x)
-            sources.append(None)
+            parents.append(None)
+            versions.append(None)
     if scalars:
-        arrays = _without_scalars(arrays, met)
+        arrays = _without_scalars(arrays, source is not None)
     result = op.compute(arrays, constants)
-    if not met:
-        if mode.watch is not None:
-            results = () if op.writes else result if isinstance(result, tuple) else (result,)
-            mode.watch.ran(op, arrays, constants, results, ())
+    several = type(result) is tuple
+    if source is None:
+        if watch is not None:
+            results = () if op.writes else result if several else (result,)
+            watch.ran(op, arrays, constants, results, ())
         return result
-    several = isinstance(result, tuple)
-    tensors = [wrap(y) for y in (result if several else (result,))]
-    if op.view and sources[0] is not None:
-        _share_versions(op, sources[0], constants, tensors)
+    tensors = [wrap(y) for y in result] if several else [wrap(result)]
+    if op.view:
+        _share_versions(op, source, constants, tensors)
     if tracked and op.rules and mode.grad:
-        _record(op, arrays, sources, constants, tensors)
-    if mode.watch is not None:
-        mode.watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
+        _record(op, arrays, parents, versions, constants, tensors)
+    if watch is not None:
+        watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
     return tuple(tensors) if several else tensors[0]
 
 
@@ -146,49 +151,50 @@ def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
 
 
 def _record(
-    op: Op, arrays: list[Array], sources: list[Tensor | None], constants: dict[str, Any],
-    tensors: list[Tensor],
+    op: Op, arrays: list[Array], parents: list[Node | None], versions: list[Version | None],
+    constants: dict[str, Any], tensors: list[Tensor],
 ) -> None:  # fmt: skip
     """Tie the results to a node that keeps what the rules of this op ask for."""
-    parents = tuple([None if s is None else s.node for s in sources])
-    plan = op.plan(parents)
-    main = tensors[op.differentiable[0]].array
-    if not plan.calls or main.dtype.kind != "f":
+    plan, main = op.plan(parents), tensors[op.differentiable[0]]
+    if not plan.calls or main.array.dtype.kind != "f":
         return
-    saved: list[Any] = []
-    versions: list[Version | None] = []
-    for kind, position in plan.keep:
-        source = None
-        if kind == "input" and position >= 0:
-            saved.append(arrays[position])
-            source = sources[position]
-        elif kind == "output":
-            saved.append(tensors[position].array)
-            source = tensors[position]
-        else:
-            saved.append(_shape_or_all(kind, position, arrays, tensors))
-        versions.append(None if source is None else source.version)
-    node = Node(main.shape, main.dtype, op, plan, parents, tuple(saved), tuple(versions), constants)
-    for i in op.differentiable if not op.several else range(len(tensors)):
-        tensors[i].node = pick(node, tensors[i], i) if op.several else node
+    results = [tensor.array for tensor in tensors]
+    if plan.pick is not None:
+        saved = plan.pick((*arrays, *results))
+    else:
+        saved = tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
+    for tensor in tensors:
+        versions.append(tensor.version)
+    node = recorded(main.array, op, plan, parents, saved, versions, constants)
+    if not op.several:
+        main.node = node
+        return
+    for i, tensor in enumerate(tensors):
+        tensor.node = pick(node, tensor, i)
 
 
-def _shape_or_all(kind: str, position: int, arrays: list[Array], tensors: list[Tensor]) -> Any:
-    """What a rule asks for that is not one array: a shape, or all variadic arguments."""
-    if kind == "output_shape":
-        return tensors[position].shape
-    if position >= 0:
-        return np.shape(arrays[position])
-    return arrays if kind == "input" else [np.shape(a) for a in arrays]
+def _kept(kind: str, position: int, arrays: list[Array], results: list[Array]) -> Any:
+    """What a rule asks for: an array, a shape, or all variadic arguments."""
+    values = arrays if kind in ("input", "shape") else results
+    if kind in ("input", "output"):
+        return values[position] if position >= 0 else values
+    return np.shape(values[position]) if position >= 0 else [np.shape(a) for a in values]
 
 
 def _share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
     """Views count their changes together with what they are views of, and know it."""
-    xp = backend_of(source.array).xp
     for tensor in tensors:
-        if tensor.array is source.array or xp.may_share_memory(tensor.array, source.array):
+        if _is_view(tensor.array, source.array):
             tensor.version = source.version
             tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
+
+
+def _is_view(y: Array, x: Array) -> bool:
+    """Whether y lies in the memory of x; what their bases say is quicker to ask."""
+    base = y.base
+    if y is x or (base is not None and (base is x or base is x.base)):
+        return True
+    return base is not None and bool(backend_of(x).xp.may_share_memory(y, x))
 
 
 @method()
@@ -206,7 +212,7 @@ def fresh(self: Tensor) -> Tensor:
 
 def pick(node: Node, tensor: Tensor, slot: int) -> Node:
     """The node of one output of several: it hands its cotangent on into a slot."""
-    result = Node(tensor.shape, tensor.dtype, node.op, None, (node,))
+    result = recorded(tensor.array, node.op, None, (node,), (), ())
     result.slot = slot
     return result
 
@@ -223,14 +229,32 @@ def unary(op: Op) -> Callable[[Any], Any]:
                 and x.array.dtype.kind == "f" and mode.watch is None):  # fmt: skip
             return op(x, *surplus)
         array, parent = x.array, x.node if x.base is None else x.fresh().node
-        y = wrap(body(np, array) if quiet.get() else mode.context.run(body, np, array))
+        y = wrap(body(np, array) if quiet.get() else mode.run(body, np, array))
         if parent is not None and op.rules and mode.grad:
             plan = plans.get(3) or op.plan((parent,))
-            saved, versions = plan.pick((array, y.array)), plan.pick((x.version, y.version))
-            y.node = Node(array.shape, array.dtype, op, plan, (parent,), saved, versions)
+            saved = plan.pick((array, y.array))
+            y.node = recorded(y.array, op, plan, (parent,), saved, (x.version, y.version))
         return y
 
     return call
+
+
+def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
+    """What ``op`` gives of a Tensor or array, where that is a view of it, likewise."""
+    array = x.array if type(x) is Tensor else x
+    if not op.bare or type(array) is not np.ndarray or mode.watch is not None:
+        return apply(op, (x,), constants)
+    try:
+        y = op.body(np, array, **constants)
+    except ValueError:
+        return apply(op, (x,), constants)  # which says what does not fit
+    if x is array:
+        return y
+    parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
+    _share_versions(op, x, constants, [tensor])
+    if parent is not None and mode.grad:
+        _record(op, [array], [parent], [x.version], constants, [tensor])
+    return tensor
 
 
 def binary(op: Op) -> Callable[[Any, Any], Any]:
@@ -238,29 +262,26 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
     body, plans = op.body, op.plans
 
     def call(a: Any, b: Any) -> Any:
-        left = right = p = q = None
-        x, z = a, b
-        if type(a) is Tensor:
-            x, left, p = a.array, a.node if a.base is None else a.fresh().node, a.version
+        if type(a) is not Tensor or not op.bare or mode.watch is not None:
+            return op(a, b)
+        x, left = a.array, a.node if a.base is None else a.fresh().node
         if type(b) is Tensor:
-            z, right, q = b.array, b.node if b.base is None else b.fresh().node, b.version
-        first, second = type(x), type(z)
-        if first is np.ndarray and x.dtype.kind == "f":
-            fits = (second is np.ndarray and z.dtype is x.dtype) or second is float
+            z, right, version = b.array, b.node if b.base is None else b.fresh().node, b.version
+            fits = z.dtype is x.dtype and type(z) is type(x) is np.ndarray
         else:
-            fits = first is float and second is np.ndarray and z.dtype.kind == "f"
-        if not (fits and op.bare and mode.watch is None):
+            z, right, version = b, None, None
+            fits = type(b) is float and type(x) is np.ndarray
+        if not fits or x.dtype.kind != "f":
             return op(a, b)
         try:
-            y = wrap(body(np, x, z) if quiet.get() else mode.context.run(body, np, x, z))
+            y = wrap(body(np, x, z) if quiet.get() else mode.run(body, np, x, z))
         except ValueError:
             return op(a, b)  # which says what does not fit
         if (left is not None or right is not None) and op.rules and mode.grad:
             plan = plans.get(4 + 2 * (left is not None) + (right is not None))
             plan = plan or op.plan((left, right))
-            data = y.array
-            saved, versions = plan.pick((x, z, data)), plan.pick((p, q, y.version))
-            y.node = Node(data.shape, data.dtype, op, plan, (left, right), saved, versions)
+            saved, versions = plan.pick((x, z, y.array)), (a.version, version, y.version)
+            y.node = recorded(y.array, op, plan, (left, right), saved, versions)
         return y
 
     return call

@@ -9,6 +9,7 @@ promoted), ``b:`` bool, ``f:`` floating point (integers are converted to the def
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -178,11 +179,9 @@ def sizes(value: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
 
 def resolve(shape: Sequence[int], size: int, op: str = "reshape") -> Shape:
     """``shape`` with its one -1 replaced, so that it holds ``size`` elements."""
-    known = 1
-    for each in shape:
-        known *= 1 if each == -1 else each
-    holes = list(shape).count(-1)
-    fits = known != 0 and size % known == 0 if holes else known == size
-    if holes > 1 or min(shape, default=0) < -1 or not fits:
+    known, holes = math.prod(shape), shape.count(-1)
+    if known == size and not holes and min(shape, default=0) >= 0:
+        return tuple(shape)
+    if holes != 1 or known >= 0 or size % known or min(shape) < -1:
         raise ShapeError(f"{op}: {size} elements do not fill the shape {tuple(shape)}")
-    return tuple(size // known if each == -1 else each for each in shape)
+    return tuple([-size // known if each == -1 else each for each in shape])

@@ -53,7 +53,7 @@ class Tensor:
     @property
     def shape(self) -> Shape:
         """The length of every axis."""
-        return tuple(self.array.shape)
+        return self.array.shape  # type: ignore[no-any-return]
 
     @property
     def data(self) -> Tensor:
@@ -77,7 +77,7 @@ class Tensor:
     @property
     def ndim(self) -> int:
         """How many axes there are."""
-        return int(self.array.ndim)
+        return self.array.ndim  # type: ignore[no-any-return]
 
     @property
     def device(self) -> Device:

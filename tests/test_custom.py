@@ -192,3 +192,23 @@ def test_in_a_model_under_the_scheduler_and_in_a_captured_step():
 
     assert trained(devices=1, replicas=2) == trained(devices=2)
     np.testing.assert_array_equal(trained(devices=1)[1], trained(devices=1, capture=True)[1])
+
+
+def test_a_gradient_handed_on_as_it_is_has_memory_of_its_own():
+    class Same(dp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    for function in (Same.apply, lambda x: x + 0.0, lambda x: x, lambda x: x.reshape(3)):
+        x, g = dp.ones(3, requires_grad=True), dp.tensor([1.0, 2.0, 3.0])
+        function(x).backward(g)
+        x.grad.zero_()
+        assert g.tolist() == [1.0, 2.0, 3.0]
+        (again,) = dp.grad(function(x), x, g)
+        again.zero_()
+        assert g.tolist() == [1.0, 2.0, 3.0]

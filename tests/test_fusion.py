@@ -67,7 +67,7 @@ def test_every_element_wise_op(name, dtype):
         y = op(*given, **sample.constants)
         if y.dtype == dp.bool:
             y = OPS["where"](y, 1.0 + 0 * tensor_of(given), -2.0)
-        return -(y * 1.5 - 0.25)
+        return -(y * 1.5 + 0.25)
 
     def tensor_of(given):
         return next(g for g in given if isinstance(g, dp.Tensor) and g.dtype != dp.bool)

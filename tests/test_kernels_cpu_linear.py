@@ -172,3 +172,22 @@ assert np.allclose(given[0].grad.numpy(), w.sum(0), atol=1e-5)
 def test_without_the_compiler():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     subprocess.run([sys.executable, "-c", WITHOUT], env=environment, check=True, timeout=120)
+
+
+@needs_vectors
+@pytest.mark.parametrize("dtype", RELATIVE)
+@pytest.mark.parametrize(("sums", "columns"), [(2, 3), (5, 33), (513, 700), (1030, 5000)])
+def test_one_row_has_the_bytes_it_has_among_many(sums, columns, dtype):
+    rows, b = values(30, sums, dtype=dtype), values(sums, columns, dtype=dtype)
+    many = linalg.matmul(rows, b)
+    for place in (0, 29):
+        alone = linalg.matmul(rows[place : place + 1], b)
+        assert alone.tobytes() == many[place].tobytes()
+
+
+@needs_vectors
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_column_times_a_row(layout):
+    column, row = LAYOUTS[layout](values(37, 1)), LAYOUTS[layout](values(1, 19))
+    np.testing.assert_array_equal(linalg.matmul(column, row), column * row)
+    assert linalg.matmul(column[:0], row) is NotImplemented

@@ -18,7 +18,7 @@ KERNELS = {
     "conv": ("conv2d", "conv2d_input", "conv2d_relu", "conv2d_weight"),
     "cross_entropy": ("cross_entropy", "cross_entropy_input"),
     "dropout": ("dropout",),
-    "elementwise": ("relu", "relu_input", "erf"),
+    "elementwise": ("relu", "relu_input", "sigmoid", "erf"),
     "embedding": ("embedding", "embedding_weight"),
     "gru": ("gru", "gru_back"),
     "index": ("in_range", "take_along_dim", "scatter_along"),

@@ -13,16 +13,18 @@ from ._memory import empty
 from ._nests import nest
 from ._transpose import transpose, turn
 
-_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images; np.moveaxis takes longer than a small op
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
-def served(*arrays):
+def served(first, *others):
     """Whether all arrays (the first, and others but None) are float32, or all float64."""
-    if not hasattr(arrays[0], "dtype"):  # a number
+    if not hasattr(first, "dtype") or first.dtype not in FLOATS:  # a number, or of integers
         return False
-    dtype = arrays[0].dtype
-    return dtype in FLOATS and all(array is None or array.dtype == dtype for array in arrays)
+    for array in others:  # all(...) takes twice as long
+        if array is not None and array.dtype is not first.dtype and array.dtype != first.dtype:
+            return False
+    return True
 
 
 def ready(array):
@@ -32,7 +34,7 @@ def ready(array):
 
 def channels_last(x):
     """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
-    last = x.transpose(_LAST) if x.ndim == 4 else np.moveaxis(x, 1, -1)
+    last = x.transpose(0, *range(2, x.ndim), 1)  # np.moveaxis takes longer than a small op
     if last.flags.carray or not (x.flags.carray and x.dtype in FLOATS and host()):
         return ready(last)
     y = empty(last.shape, x.dtype)
@@ -54,7 +56,7 @@ def _turn(kernel, lanes, x, y, c):
 
 def channels_first(x):
     """The logical view (n, c, ...) of an array (n, ..., c)."""
-    return x.transpose(_FIRST) if x.ndim == 4 else np.moveaxis(x, -1, 1)
+    return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1)) if x.ndim > 2 else x
 
 
 def dense_order(x):
@@ -72,13 +74,14 @@ def dense_order(x):
 
 def flat(x, order):
     """x as a one-dimensional array with its axes in `order`: a view where memory allows."""
-    return ready(x.transpose(order) if order else x).reshape(-1)
+    x = ready(x.transpose(order) if order else x)
+    return x if x.ndim == 1 else x.reshape(-1)
 
 
 def unflat(values, shape, order):
     """The inverse of `flat`: a view of logical `shape` on memory whose axes lie in `order`."""
     if not order:
-        return values.reshape(shape)
+        return values if len(shape) == 1 else values.reshape(shape)
     memory = values.reshape([shape[axis] for axis in order])
     if order == _LAST:
         return memory.transpose(_FIRST)

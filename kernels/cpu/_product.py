@@ -94,12 +94,17 @@ def descend(tiles, kind, a, given, rows, item, sizes):
         c += height * sizes.columns * item
 
 
+def chain(sums):
+    """How many terms each chain of a sum has, but the last, which may have fewer."""
+    return -(-sums // -(-sums // CHAIN))
+
+
 class Product:
     """What `multiply` is told of a product of some shape and layout, besides its arrays."""
 
     def __init__(self, rows, sums, columns, a_steps, b_steps, dtype, start):
         target, width = host(), 2 * host().lanes(dtype)
-        chunk = -(-sums // -(-sums // CHAIN))
+        chunk = chain(sums)
         strip = min(rows, STRIP * target.rows)
         is_used_often = rows > 4 and columns > width
         frame = chunk + width if is_used_often and _meet(*a_steps, dtype) else 0

@@ -89,6 +89,8 @@ def floor(x, relu):
 
 def _rows(x):
     """(x as (rows, c) or (n, c, places), whether as the first)."""
+    if x.ndim == 2:
+        return ready(x), True
     last = x.transpose(0, *range(2, x.ndim), 1)
     if last.flags.c_contiguous:
         return ready(last).reshape(x.size // max(1, x.shape[1]), x.shape[1]), True

@@ -1,8 +1,10 @@
-"""The rectifier and the error function on any dense memory: contiguous in some order of axes."""
+"""The rectifier, the logistic and the error function on any dense memory: contiguous in some order
+of axes. Eight bytes for a float32, and 1, 20 or 40 flops."""
 
 from ._jit import compiled
 from ._layout import dense_order, flat, served, unflat
 from ._math import erf as _erf_of
+from ._math import sigmoid as _sigmoid_of
 from ._memory import empty
 
 
@@ -14,6 +16,11 @@ def relu(x):
 def erf(x):
     """y = erf x; declines arrays with gaps."""
     return _each(_erf, x)
+
+
+def sigmoid(x):
+    """y = 1 / (1 + e^-x); declines arrays with gaps."""
+    return _each(_sigmoid, x)
 
 
 def _each(function, x):
@@ -48,6 +55,12 @@ def _relu_input(g, y, dx):
     zero = y.dtype.type(0)
     for i in range(y.shape[0]):
         dx[i] = zero if y[i] <= zero else g[i]
+
+
+@compiled
+def _sigmoid(x, y):
+    for i in range(x.shape[0]):
+        y[i] = _sigmoid_of(x[i])
 
 
 @compiled

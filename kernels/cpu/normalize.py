@@ -18,59 +18,51 @@ def group_norm(x, weight=None, bias=None, *, groups, eps, center):
     """
     if not served(x, weight, bias):
         return NotImplemented
-    run = _group_norm if _places(x) > 1 else _row_norm
-    scale, shift = (_per_channel(v, x, groups) for v in (weight, bias))
-    rows = _groups(x, groups)
-    y, mean, r = empty(x.shape, x.dtype), *(empty((len(x), groups), x.dtype) for _ in range(2))
-    run(rows, *scale, *shift, y.reshape(rows.shape), mean, r, eps, center)
-    return y, mean, r
+    rows, shape = _groups(x, groups), (x.shape[0], groups)
+    run = _row_norm if rows.ndim == 2 else _group_norm
+    y, mean, r = empty(rows.shape, x.dtype), empty(shape, x.dtype), empty(shape, x.dtype)
+    run(rows, *_vector(weight, x), *_vector(bias, x), y, mean, r, eps, center)
+    return y.reshape(x.shape), mean, r
 
 
 def group_norm_back(dy, x, mean, r, weight=None, *, center):
     """The cotangents of x, weight and bias, from what group_norm found."""
     if not served(dy, x, mean, r, weight):
         return NotImplemented
-    groups, run = mean.shape[1], _group_norm_back if _places(x) > 1 else _row_norm_back
-    rows, scale = _groups(x, groups), _per_channel(weight, x, groups)
-    dx = empty(x.shape, x.dtype)
-    total, part = (empty((2, *scale[0].shape), x.dtype) for _ in range(2))
-    run(_groups(dy, groups), rows, ready(mean), ready(r), *scale, dx.reshape(rows.shape), total,
+    rows, shape = _groups(x, mean.shape[1]), (2, x.shape[1])
+    run = _row_norm_back if rows.ndim == 2 else _group_norm_back
+    dx, total, part = empty(rows.shape, x.dtype), empty(shape, x.dtype), empty(shape, x.dtype)
+    run(_groups(dy, mean.shape[1]), rows, ready(mean), ready(r), *_vector(weight, x), dx, total,
         part, center)  # fmt: skip
-    dweight, dbias = total.reshape(2, x.shape[1])
-    return dx, dweight, dbias
-
-
-def _places(x):
-    return math.prod(x.shape[2:]) if x.ndim > 2 else 1
+    return dx.reshape(x.shape), total[0], total[1]
 
 
 def _groups(x, groups):
-    """x (n, c, ...) as (rows and groups, channels of a group, places), without places if one."""
+    """x (n, c, ...) as (rows and groups, channels of a group, places); x (n, c) in one group, the
+    norm of layers, is left as it is."""
     if x.ndim == 2 and groups == 1:
         return ready(x)
-    shape = len(x) * groups, x.shape[1] // groups, _places(x)
-    return ready(x).reshape(shape if shape[2] > 1 else (shape[0], shape[1] * shape[2]))
+    shape = len(x) * groups, x.shape[1] // groups, math.prod(x.shape[2:])
+    return ready(x).reshape(shape)
 
 
-def _per_channel(vector, x, groups):
-    """(a vector over channels as (groups, channels of a group), whether it was given)."""
-    shape, given = (groups, x.shape[1] // groups), vector is not None
-    return ready(vector).reshape(shape) if given else empty(shape, x.dtype), given
+def _vector(given, x):
+    """(a vector over channels, or room for one, whether it was given)."""
+    return (empty(x.shape[1:2], x.dtype), False) if given is None else (ready(given), True)
 
 
 @compiled
 def _row_norm(x, weight, has_weight, bias, has_bias, y, mean, r, eps, center):
     _neutral(weight, has_weight, 1)
     _neutral(bias, has_bias, 0)
-    count, groups = max(1, x.shape[1]), mean.shape[1]
+    count = max(1, x.shape[1])
     for i in range(x.shape[0]):
-        at, m = i // groups, i % groups
-        mean[at, m] = _sum(x, i) / count if center else 0
-        level = mean[at, m]
+        mean[i, 0] = _sum(x, i) / count if center else 0
+        level = mean[i, 0]
         scale = x.dtype.type(1 / np.sqrt(_squares(x, i, level) / count + eps))
-        r[at, m] = scale
+        r[i, 0] = scale
         for k in range(x.shape[1]):
-            y[i, k] = (x[i, k] - level) * scale * weight[m, k] + bias[m, k]
+            y[i, k] = (x[i, k] - level) * scale * weight[k] + bias[k]
 
 
 @compiled
@@ -78,37 +70,34 @@ def _row_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center):
     _neutral(weight, has_weight, 1)
     total[:] = 0
     part[:] = 0
-    count, groups, real = x.dtype.type(max(1, x.shape[1])), mean.shape[1], x.dtype.type
-    of_weight, of_bias = part[0], part[1]
+    real, of_weight, of_bias = x.dtype.type, part[0], part[1]
+    share = real(1 / max(1, x.shape[1]))
     for i in range(x.shape[0]):
-        at, m = i // groups, i % groups
-        level, scale = mean[at, m], r[at, m]
+        level, scale = mean[i, 0], r[i, 0]
+        along, whole = _products(g, weight, x, i, level)
+        along, whole = along * scale * share, whole * share if center else real(0)
         for k in range(x.shape[1]):
-            of_weight[m, k] += g[i, k] * ((x[i, k] - level) * scale)
-            of_bias[m, k] += g[i, k]
-        along, whole = _products(g, weight, x, i, m, level)
-        along, whole = along * scale * scale / count, whole / count if center else real(0)
-        for k in range(x.shape[1]):
-            h = g[i, k] * weight[m, k]
-            dx[i, k] = (h - whole - (x[i, k] - level) * along) * scale
-        if i % (BLOCK * groups) == BLOCK * groups - 1:
+            v = (x[i, k] - level) * scale
+            of_weight[k] += g[i, k] * v
+            of_bias[k] += g[i, k]
+            dx[i, k] = (g[i, k] * weight[k] - whole - v * along) * scale
+        if i % BLOCK == BLOCK - 1:
             _flush(part, total)
     _flush(part, total)
 
 
 @part
-def _neutral(vectors, given, value):
+def _neutral(vector, given, value):
     if not given:
-        vectors[:] = value
+        vector[:] = value
 
 
 @part
 def _flush(part, total):
-    for m in range(part.shape[1]):
-        for k in range(part.shape[2]):
-            for of in range(2):
-                total[of, m, k] += part[of, m, k]
-                part[of, m, k] = 0
+    for of in range(2):
+        for k in range(part.shape[1]):
+            total[of, k] += part[of, k]
+            part[of, k] = 0
 
 
 @summing
@@ -131,24 +120,26 @@ def _squares(x, i, level):
 
 
 @summing
-def _products(g, weight, x, i, m, level):
+def _products(g, weight, x, i, level):
     """The sums of h (x - level) and of h = g weight in a row."""
     along = whole = x.dtype.type(0)
     for k in range(g.shape[1]):
-        h = g[i, k] * weight[m, k]
+        h = g[i, k] * weight[k]
         whole += h
         along += h * (x[i, k] - level)
     return along, whole
 
 
 @compiled
-def _group_norm(x, weight, has_weight, bias, has_bias, y, mean, r, eps, center):
-    _neutral(weight, has_weight, 1)
-    _neutral(bias, has_bias, 0)
-    groups, count = mean.shape[1], x.shape[1] * x.shape[2]
+def _group_norm(x, scales, has_weight, shifts, has_bias, y, mean, r, eps, center):
+    groups, count = mean.shape[1], max(1, x.shape[1] * x.shape[2])
+    _neutral(scales, has_weight, 1)
+    _neutral(shifts, has_bias, 0)
+    shape = groups, len(scales) // groups
+    weight, bias = scales.reshape(shape), shifts.reshape(shape)
     for i in range(x.shape[0]):
         at, m = i // groups, i % groups
-        row = x[i : i + 1].reshape(1, count)
+        row = x[i : i + 1].reshape(1, x.shape[1] * x.shape[2])
         mean[at, m] = _sum(row, 0) / count if center else 0
         level = mean[at, m]
         r[at, m] = 1 / np.sqrt(_squares(row, 0, level) / count + eps)
@@ -159,11 +150,13 @@ def _group_norm(x, weight, has_weight, bias, has_bias, y, mean, r, eps, center):
 
 
 @compiled
-def _group_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center):
-    _neutral(weight, has_weight, 1)
+def _group_norm_back(g, x, mean, r, scales, has_weight, dx, total, part, center):
     total[:] = 0
     part[:] = 0
-    groups, count, real = mean.shape[1], x.shape[1] * x.shape[2], x.dtype.type
+    groups, count, real = mean.shape[1], max(1, x.shape[1] * x.shape[2]), x.dtype.type
+    _neutral(scales, has_weight, 1)
+    weight = scales.reshape(groups, len(scales) // groups)
+    sums = part.reshape(2, *weight.shape)
     for i in range(x.shape[0]):
         at, m = i // groups, i % groups
         level, scale, along, whole = mean[at, m], r[at, m], 0.0, 0.0
@@ -171,8 +164,8 @@ def _group_norm_back(g, x, mean, r, weight, has_weight, dx, total, part, center)
             for j in range(x.shape[2]):
                 dx[i, k, j] = (x[i, k, j] - level) * scale
             of_weight, of_bias = _channel(g, dx, i, k)
-            part[0, m, k] += of_weight
-            part[1, m, k] += of_bias
+            sums[0, m, k] += of_weight
+            sums[1, m, k] += of_bias
             along += weight[m, k] * of_weight
             whole += weight[m, k] * of_bias
         along, level = real(along / count), real(whole / count if center else 0)

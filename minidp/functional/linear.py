@@ -10,6 +10,7 @@ from minidp.errors import DTypeError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions.index import in_range
 from minidp.ops import linalg
+from minidp.ops.layout import reshape
 from minidp.tensor import Tensor
 from minidp.types import category
 
@@ -22,16 +23,17 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         expect_tensors("linear", input, weight)
     if weight.ndim == 1:
         return linear(input, weight.unsqueeze(0), None if bias is None else bias.reshape(1))[..., 0]
-    if input.ndim == 2:
+    shape = input.shape
+    if len(shape) == 2:
         return linalg.linear(input, weight, bias)
-    if input.shape[-1:] != weight.shape[1:]:
+    if shape[-1:] != weight.shape[1:]:
         raise ShapeError(
-            f"linear(input {input.shape}, weight {weight.shape}): the last axis of the input "
+            f"linear(input {shape}, weight {weight.shape}): the last axis of the input "
             f"should be {weight.shape[-1]}; is nn.Flatten missing before it?"
         )
-    rows = input.reshape(math.prod(input.shape[:-1]), *input.shape[-1:])
+    rows = reshape(input, shape=(math.prod(shape[:-1]), shape[-1]))
     y = linalg.linear(rows, weight, bias)
-    return y.reshape(*input.shape[:-1], y.shape[-1])
+    return reshape(y, shape=(*shape[:-1], y.shape[-1]))
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

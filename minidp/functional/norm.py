@@ -21,10 +21,10 @@ from minidp.mode import aside, mode, told_as
 from minidp.ops import normalize as ops
 from minidp.ops.collective import all_reduce
 from minidp.ops.elementwise import full_like
-from minidp.ops.layout import concat, embed
+from minidp.ops.layout import concat, embed, reshape
 from minidp.ops.windows import windows
 from minidp.tensor import Tensor
-from minidp.types import float16, float32
+from minidp.types import Shape, float16, float32
 
 __all__ = ["batch_norm", "cosine_similarity", "group_norm", "instance_norm", "layer_norm",
            "local_response_norm", "normalize", "pairwise_distance", "pdist",
@@ -89,10 +89,14 @@ def _alone(
     """``by_batch`` where no other replica has rows: in one op."""
     if count == 1:
         aside(_check_count, count, input)
-    weight, bias = (_wide(each, input) for each in (weight, bias))
-    y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
-    unbiased = var.detach() * (count / (count - 1)) if count > 1 else var.detach() * math.nan
-    return y.type(input.dtype), mean.detach(), unbiased
+    if x is input:
+        y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
+    else:
+        vectors = [_wide(each, input) for each in (weight, bias)]
+        y, mean, var = ops.batch_norm_own(x, *vectors, eps=eps)
+        y = y.type(input.dtype)
+    unbiased = var.detach() * (count / (count - 1) if count > 1 else math.nan)
+    return y, mean.detach(), unbiased
 
 
 def check_channels(input: Tensor, *running: Tensor | None) -> None:
@@ -172,6 +176,7 @@ def instance_norm(
         mean, _ = _mean(center.squeeze(2).sum(dim=0), len(rows), "instance norm mean")
         var, _ = _mean(var.sum(dim=0), len(rows), "instance norm variance")
         track(running_mean, running_var, mean, var, momentum)
+    _check_vectors("instance_norm", input, input.shape[1:2], weight, bias)
     return _grouped("instance_norm", input, max(1, input.shape[1]), weight, bias, eps)
 
 
@@ -190,6 +195,7 @@ def group_norm(
     if input.numel() // num_groups == 1:
         raise ValueError("Expected more than 1 value per channel when training, got input size "
                          f"{shape}")  # fmt: skip
+    _check_vectors("group_norm", input, shape[1:2], weight, bias)
     return _grouped("group_norm", input, num_groups, weight, bias, eps)
 
 
@@ -200,11 +206,6 @@ def _grouped(
     """Groups of channels (axis 1) normalised, times weight, plus bias, in ``input``'s dtype."""
     if name != "rms_norm":
         alike(name, input, weight, bias)
-    shape = input.shape[1:2]
-    for each in (weight, bias):
-        if each is not None and each.shape != shape:
-            raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
-                             f"{shape}, got {each.shape}")  # fmt: skip
     if weight is not None and input.dtype != float16 and weight.dtype != input.dtype:
         return _grouped(name, input, groups, None, None, eps, center) * weight
     if input.dtype != float16:
@@ -220,19 +221,26 @@ def _rows(
 ) -> Tensor:  # fmt: skip
     """The last axes, of ``shape``, normalised together."""
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)
-    if not wanted or input.shape[-len(wanted) :] != wanted:
+    given = input.shape
+    if not wanted or given[-len(wanted) :] != wanted:
         raise ShapeError(f"{name}: normalized_shape={wanted}: expected input of shape (..., "
-                         f"{', '.join(map(str, wanted))}), got {input.shape}")  # fmt: skip
-    for each in (weight, bias):
+                         f"{', '.join(map(str, wanted))}), got {given}")  # fmt: skip
+    _check_vectors(name, input, wanted, weight, bias)
+    if len(given) == 2 and len(wanted) == 1:
+        return _grouped(name, input, 1, weight, bias, eps, center)
+    rows, size = math.prod(given[: -len(wanted)]), math.prod(wanted)
+    weight, bias = (v if v is None or v.ndim == 1 else v.reshape(size) for v in (weight, bias))
+    y = _grouped(name, reshape(input, shape=(rows, size)), 1, weight, bias, eps, center)
+    result: Tensor = reshape(y, shape=given)
+    return result
+
+
+def _check_vectors(name: str, input: Tensor, wanted: Shape, *vectors: Tensor | None) -> None:
+    """A ShapeError where weight or bias are not of the shape ``wanted``."""
+    for each in vectors:
         if each is not None and each.shape != wanted:
             raise ShapeError(f"{name}(input {input.shape}): expected weight and bias of shape "
                              f"{wanted}, got {each.shape}")  # fmt: skip
-    if input.ndim == 2 and len(wanted) == 1:
-        return _grouped(name, input, 1, weight, bias, eps, center)
-    size = math.prod(wanted)
-    x = input.reshape(math.prod(input.shape[: -len(wanted)]), size)
-    weight, bias = (v if v is None or v.ndim == 1 else v.reshape(size) for v in (weight, bias))
-    return _grouped(name, x, 1, weight, bias, eps, center).reshape(input.shape)
 
 
 def layer_norm(

@@ -58,9 +58,10 @@ def floating(name: str, input: Tensor) -> Tensor:
 
 def alike(name: str, input: Tensor, *others: Tensor | None) -> None:
     """A DTypeError where another tensor's dtype is neither ``input``'s nor float32 with float16."""
-    wide = float32 if input.dtype == float16 else input.dtype
+    dtype = input.dtype
+    wide = float32 if dtype == float16 else dtype
     for each in others:
-        if each is not None and each.dtype not in (input.dtype, wide):
+        if each is not None and each.dtype is not dtype and each.dtype not in (dtype, wide):
             raise DTypeError(f"{name}: input of {input.dtype} with {each.dtype}; expected one "
                              "dtype: convert with .float(), .double() or .to(dtype)")  # fmt: skip
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minidp.mode import aside, mode, told_as
+from minidp.mode import aside, mode, quietly, told_as
+from minidp.placement import place
 from minidp.tensor import Tensor
 
 
@@ -32,8 +33,13 @@ def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) ->
 def follow(running: Tensor | None, batch: Tensor | None, share: float) -> None:
     """running = (1 - share) running + share batch, in place, wherever ``running`` lives."""
     if running is not None and batch is not None:
-        here = batch.to(running.device)
-        running.copy_(running.detach() * (1 - share) + here * share)
+        quietly(_mix, running.array, place(batch.array, running.device), share)
+        running.changed()
+
+
+def _mix(values: Any, others: Any, share: float) -> None:
+    values *= 1 - share
+    values += others * share
 
 
 @told_as("statistics follow")
@@ -41,7 +47,8 @@ def follow_layer(layer: Any, mean: Tensor | None, var: Tensor | None) -> None:
     """Count a batch, and let the running statistics follow it."""
     share, count = layer.momentum, layer.num_batches_tracked
     if count is not None:
-        count.copy_(count.detach() + 1)
+        count.array += 1
+        count.changed()
         share = 1 / count.item() if share is None else share
     follow(layer.running_mean, mean, share or 0.0)
     follow(layer.running_var, var, share or 0.0)

@@ -24,7 +24,7 @@ def sizes_of(given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
     """Sizes given one by one, as one sequence, or by keyword."""
     given = given if named is None else (named,)
     listed = len(given) == 1 and isinstance(given[0], (tuple, list))
-    return tuple(integer(each) for each in (given[0] if listed else given))
+    return tuple(map(integer, given[0] if listed else given))
 
 
 def axes_in_order(name: str, dims: Any, ndim: int) -> list[int]:

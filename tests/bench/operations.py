@@ -114,8 +114,9 @@ def attention() -> None:
 
 
 def normalised() -> None:
-    for shape in ((64, 128), (512, 768), (2048, 64), (4096, 33), (8, 4096)):
+    for shape in ((8, 10), (64, 128), (512, 768), (2048, 64), (4096, 33), (8, 4096), (2, 16, 768)):
         module(f"LayerNorm {shape}", lambda nn, s=shape: nn.LayerNorm(s[-1]), *shape)
+    module("LayerNorm (16, 4, 8), two axes", lambda nn: nn.LayerNorm([4, 8]), 16, 4, 8)
     module("RMSNorm (512, 768)", lambda nn: nn.RMSNorm(768), 512, 768)
     module("RMSNorm (2048, 64)", lambda nn: nn.RMSNorm(64), 2048, 64)
     module("GroupNorm (16, 64, 16, 16)", lambda nn: nn.GroupNorm(8, 64), 16, 64, 16, 16)
@@ -196,8 +197,9 @@ def reductions() -> None:
 
 def affine() -> None:
     for n, c, k in ((128, 784, 512), (128, 512, 256), (128, 256, 10), (1, 512, 512),
-                    (33, 77, 101), (1024, 64, 64), (7, 3, 5)):  # fmt: skip
+                    (1, 4096, 1024), (33, 77, 101), (1024, 64, 64), (7, 3, 5)):  # fmt: skip
         module(f"Linear {n}: {c}->{k}", lambda nn, c=c, k=k: nn.Linear(c, k), n, c)
+    module("Linear 4x5: 16->8", lambda nn: nn.Linear(16, 8), 4, 5, 16)
 
 
 def optimisers() -> None:
@@ -274,6 +276,7 @@ def main() -> None:
     options.add_argument("--worst", type=float, default=float("inf"))
     given = options.parse_args()
     torch.set_num_threads(1)
+    dp.set_num_threads(1)
     for register in (networks, affine, recurrent, attention, normalised, tables, likelihoods,
                      elementwise, reductions, optimisers):  # fmt: skip
         register()
