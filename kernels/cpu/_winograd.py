@@ -22,6 +22,7 @@ from ._layout import ready
 from ._machine_code import call
 from ._memory import empty
 from ._microkernel import loops
+from ._strips import Grid, lay, length
 from ._transforms import OUTPUTS, points, transform
 
 CHANNELS = 16  # of source and target at least, so that products outweigh transforms
@@ -30,8 +31,7 @@ CHAIN = {3: 128, 5: 64}  # channels in one sum: errors of longer ones would be f
 TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
 GAP = 16  # values between planes: planes a power of two apart would share lines of the cache
 
-Grid = namedtuple("Grid", "high wide depth offset_h offset_w")  # images, and where tiles begin
-Sizes = namedtuple("Sizes", "source target size down across block chain width most")
+Sizes = namedtuple("Sizes", "source target size down across block chain width most strip")
 
 
 def fits(x, weights, output, stride, padding, dilation, groups):
@@ -57,8 +57,9 @@ class Blocks:
         down, across = (-(-length // OUTPUTS) for length in target)
         self.planes = size**2
         chain = min(c, CHAIN[self.r])
+        strip = length(size, max(c, k), across, OUTPUTS)
         self.sizes = Sizes(Grid(*source, c, *offset), Grid(*target, k, 0, 0), size, down, across,
-                           block, chain, self.layer.width, rows)  # fmt: skip
+                           block, chain, self.layer.width, rows, strip)  # fmt: skip
         self.width = -(-k // self.layer.width) * self.layer.width
         self.weights = self.planes * c * self.width
         self.loops = np.array([
@@ -74,9 +75,19 @@ class Blocks:
         depths = self.direct.sums, self.direct.columns
         return [empty(self.planes * (self.sizes.block * depth + GAP), dtype) for depth in depths]
 
+    def frames(self, dtype):
+        """Memory for a strip of the source, and for one of the target."""
+        return [empty(self.sizes.size * _line(self.sizes.strip, self.sizes.size, depth), dtype)
+                for depth in (self.direct.sums, self.direct.columns)]  # fmt: skip
+
     def tiles(self, n):
         """How many tiles n images have."""
         return n * self.sizes.down * self.sizes.across
+
+
+def _line(strip, size, depth):
+    """Values of a row of a strip in its frame."""
+    return (strip * OUTPUTS + size - OUTPUTS) * depth + GAP
 
 
 @lru_cache(maxsize=512)
@@ -123,8 +134,8 @@ def _convolve(blocks, source, w, b, target, relu=False):
     counts = sizes.block, count % sizes.block
     tiles = _tiles(direct.layer, counts, direct.columns, ("zero", "add"))
     bias, planes = empty(0, w.dtype) if b is None else ready(b), blocks.memory(w.dtype)
-    multiply(tiles, blocks.loops, into, out, source.reshape(-1), weights, bias, *planes,
-             target.reshape(-1), count, sizes)  # fmt: skip
+    multiply(tiles, blocks.loops, into, out, source.reshape(-1), blocks.frames(w.dtype)[0], weights,
+             bias, *planes, target.reshape(-1), count, sizes)  # fmt: skip
 
 
 def conv2d_weight(cotangents, images, dw, *layer):
@@ -140,7 +151,7 @@ def conv2d_weight(cotangents, images, dw, *layer):
     ])  # fmt: skip
     tiles = _tiles(direct.layer, (c,), k, ("zero", "add"))
     correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1),
-              *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
+              *blocks.frames(dw.dtype), *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
     transform_sums(back, sums, total, c, blocks.width, r, sizes.size)
     unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2
     unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
@@ -177,17 +188,23 @@ def place_of(tile, sizes):
 
 
 @part
-def read(turn, images, planes, first, last, grid, size, sizes):
-    """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes."""
+def read(turn, images, frame, planes, first, last, grid, size, sizes):
+    """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes.
+
+    A strip is laid at its first tile, and stays for the tiles of it that are in the next block.
+    """
     item, c, step = planes.itemsize, grid.depth, sizes.block * grid.depth + GAP
+    line = (sizes.strip * OUTPUTS + size - OUTPUTS) * c + GAP
     for tile in range(first, last):
         image, row, pixel = place_of(tile, sizes)
-        top, left = row - grid.offset_h, pixel - grid.offset_w
-        source = ((image * grid.high + top) * grid.wide + left) * c
-        source = images.ctypes.data + source * item
+        place = tile % sizes.across % sizes.strip
+        if place == 0:
+            many = min(sizes.strip, sizes.across - tile % sizes.across)
+            lay(images, frame, image, row - grid.offset_h, pixel - grid.offset_w, size,
+                many * OUTPUTS + size - OUTPUTS, line, grid)  # fmt: skip
+        source = frame.ctypes.data + place * OUTPUTS * c * item
         target = planes.ctypes.data + (tile - first) * c * item
-        call(turn, (source, target, c, grid.wide * c, c, sizes.size * step, step, -top,
-                    min(size, grid.high - top), -left, min(size, grid.wide - left),
+        call(turn, (source, target, c, line, c, sizes.size * step, step, 0, size, 0, size,
                     source))  # fmt: skip
 
 
@@ -212,14 +229,14 @@ def product(tiles, a, a_step, b, b_step, c, c_step, rows, columns, numbers, size
 
 
 @compiled
-def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, count, sizes):
+def multiply(tiles, numbers, into, out, x, frame, weights, bias, planes, products, y, count, sizes):
     """y: input tiles to planes, their products, and back, block after block of tiles."""
     source, target, item = sizes.source, sizes.target, x.itemsize
     c, k, width = source.depth, target.depth, sizes.width
     step, panel = sizes.block * k + GAP, c * width * item
     for first in range(0, count, sizes.block):
         last = min(count, first + sizes.block)
-        read(into, x, planes, first, last, source, sizes.size, sizes)
+        read(into, x, frame, planes, first, last, source, sizes.size, sizes)
         for plane in range(sizes.size**2):
             a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
             b = weights.ctypes.data + plane * ((k + width - 1) // width) * panel
@@ -239,16 +256,16 @@ def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, c
 
 
 @compiled
-def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, count, sizes):
+def correlate(tiles, numbers, into, turn, x, g, frame, strip, planes, others, sums, count, sizes):
     """sums (size, size, c, columns): products of a block's input and cotangent tiles, added up."""
     source, target, item, width = sizes.source, sizes.target, x.itemsize, sizes.width
     c, k = source.depth, target.depth
     columns = (k + width - 1) // width * width
     for first in range(0, count, sizes.block):
         last = min(count, first + sizes.block)
-        read(into, x, planes, first, last, source, sizes.size, sizes)
+        read(into, x, frame, planes, first, last, source, sizes.size, sizes)
         outputs = min(OUTPUTS, sizes.size)  # Numba would compile `read` once more for a literal
-        read(turn, g, others, first, last, target, outputs, sizes)
+        read(turn, g, strip, others, first, last, target, outputs, sizes)
         starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
         for plane in range(sizes.size**2):
             a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
