@@ -33,6 +33,8 @@ class Replica(Protocol):
     generator: Generator
     first_row: int
     alone: bool
+    place: tuple[int, int]
+    """Which one it is of the replicas that have rows in this step, and how many these are."""
 
     def local(self, shared: Any) -> Any:
         """This replica's tensor for a Parameter or Buffer of the one shared module."""

@@ -19,6 +19,7 @@ from minidp.functions.distance import cosine_similarity, pairwise_distance, pdis
 from minidp.functions.reduce import norm
 from minidp.mode import aside, mode, told_as
 from minidp.ops import normalize as ops
+from minidp.ops import shared_norm as shared
 from minidp.ops.collective import all_reduce
 from minidp.ops.elementwise import full_like
 from minidp.ops.layout import concat, embed
@@ -65,22 +66,29 @@ def by_batch(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Normalised by the batch's own statistics; these too: the mean, the unbiased variance.
 
-    In two passes, the mean first, so that the variance of large numbers loses no digits. Without
-    ``sync`` they are those of the rows of this replica.
+    Without ``sync`` they are those of the rows of this replica.
     """
     x = _wide(input, input)
     count = input.numel() // max(1, input.shape[1])
-    if (mode.replica is None or mode.replica.alone or not sync) and count:
+    if mode.replica is None or mode.replica.alone or not sync:
         return _alone(x, weight, bias, eps, count, input)
-    mean, counted = _mean(ops.per_channel(x), count, "batch norm mean", sync)
+    mean, var, counted = shared.merged_moments(_moments(x.detach(), count))
     if 0 < input.numel() <= input.shape[1]:  # one value has no variance
-        aside(_check_count, counted, input)
-    deviation = x - ops.channels(mean, x)
-    var, _ = _mean(ops.per_channel(deviation * deviation), count, "batch norm variance", sync)
-    y = given(input, mean, var, weight, bias, eps)
-    if isinstance(counted, int) and counted == 0:  # the batch has no rows, and no statistics
-        return y, None, None
-    return y, mean.detach(), var.detach() * (counted / (counted - 1))
+        aside(_check_count, counted.reshape(()), input)
+    weight, bias = (_wide(each, input) for each in (weight, bias))
+    y, _ = shared.batch_norm_shared(x, mean, var, counted, weight, bias, eps=eps, rectify=False)
+    return y.type(input.dtype), mean, var * (counted / (counted - 1))
+
+
+def _moments(x: Tensor, count: int) -> Tensor:
+    """Rows of (number of values, means, variances), one of each replica that has rows: all know
+    all after one exchange."""
+    mean, var = shared.batch_moments(x)
+    here = concat(full_like(mean[:1], value=count), mean, var, dim=0).unsqueeze(0)
+    assert mode.replica is not None
+    place, places = mode.replica.place
+    rows = embed(here, shape=(places, here.shape[1]), dim=0, start=place)
+    return all_reduce(rows, name=shared.STATISTICS)
 
 
 def _alone(
@@ -91,6 +99,8 @@ def _alone(
         aside(_check_count, count, input)
     weight, bias = (_wide(each, input) for each in (weight, bias))
     y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
+    if not count:  # the batch has no rows, and no statistics
+        return y.type(input.dtype), None, None
     unbiased = var.detach() * (count / (count - 1)) if count > 1 else var.detach() * math.nan
     return y.type(input.dtype), mean.detach(), unbiased
 

@@ -23,6 +23,7 @@ from minidp.ops import (
     pool,
     recurrent,
     reduce,
+    shared_norm,
     softmax,
     trigonometric,
     windows,
@@ -31,4 +32,4 @@ from minidp.ops import (
 __all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv",
            "dropout", "elementwise", "embedding", "error_function", "exponential", "folded", "gru",
            "index", "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce",
-           "softmax", "trigonometric", "windows"]  # fmt: skip
+           "shared_norm", "softmax", "trigonometric", "windows"]  # fmt: skip
