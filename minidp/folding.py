@@ -175,6 +175,36 @@ def into_batch_norm(uses: Uses, line: Line) -> Replaced:
     return found
 
 
+def into_shared_norm(uses: Uses, line: Line) -> Replaced:
+    """batch_norm_shared, relu: the same; backwards both of its passes compute the sign again, from
+    weight and bias, so only where no line changes these."""
+    (x,), (y,) = line.inputs, line.outputs
+    norm = uses.makers.get(x)
+    if norm is None or not does(norm, "batch_norm_shared") or not uses.is_between(x, line):
+        return {}
+    whole = replace(norm, outputs=[y, norm.outputs[1]], constants=norm.constants | RECTIFIED)
+    found: Replaced = {line: None, norm: whole}
+    affine = norm.inputs[4:]
+    if any(isinstance(v, Value) and v.root in uses.changing for v in (y, *affine)):
+        return found
+    for mask in [user for user in uses.of(y) if does(user, "relu_input") and user.inputs[1] is y]:
+        g, dy = mask.inputs[0], mask.outputs[0]
+        users = uses.of(dy)
+        passes = [does(user, name) for user in users for name in SHARED if user.inputs[0] is dy]
+        inner = uses.is_inner(dy) and g.shape == dy.shape
+        if inner and sum(passes) == len(users) and all(u.inputs[1] is norm.inputs[0] for u in users):
+            found[mask] = None
+            for user in users:
+                inputs = [g, *user.inputs[1:-2], *affine]
+                found[user] = replace(user, inputs=inputs, constants=user.constants | RECTIFIED)
+    return found
+
+
+RECTIFIED = {"rectify": True}
+SHARED = "batch_norm_sums", "batch_norm_back"
+"""The passes of batch_norm_shared's way back."""
+
+
 def _masked_back(norm: Line, mask: Line, back: Line, shift: Value) -> Replaced:
     """The way back of ``norm`` with the mask in it, if that is what ``back`` is."""
     g, dy = mask.inputs[0], mask.outputs[0]
@@ -191,17 +221,29 @@ def sum_of_centred(uses: Uses, line: Line) -> Replaced:
     norm, which takes the mean off; so it is 0, but for rounding. NaN stays NaN."""
     (dx,) = line.inputs
     back = uses.makers.get(dx)
-    names = "batch_norm_own_back", "batch_norm_own_relu_back"
+    names = "batch_norm_own_back", "batch_norm_own_relu_back", "batch_norm_back"
     if back is None or not any(does(back, name) for name in names) or dx is not back.outputs[0]:
         return {}
     if line.constants["dim"] != (0, *range(2, len(dx.shape))) or line.constants["keepdim"]:
         return {}
-    inputs = [back.outputs[1], 0.0]
-    return {line: replace(line, op=OPS["mul"], inputs=inputs, constants={})}
+    total = _total(uses, back) if does(back, "batch_norm_back") else back.outputs[1]
+    if total is None:
+        return {}
+    return {line: replace(line, op=OPS["mul"], inputs=[total, 0.0], constants={})}
+
+
+def _total(uses: Uses, back: Line) -> Value | None:
+    """What batch_norm_back's sums have of this replica: one value a channel."""
+    everywhere = uses.makers.get(back.inputs[4])
+    if everywhere is None or not does(everywhere, "all_reduce"):
+        return None
+    both = uses.makers.get(everywhere.inputs[0])
+    known = both is not None and does(both, "concat") and isinstance(both.inputs[0], Value)
+    return both.inputs[0] if both is not None and known else None
 
 
 RULES: dict[str, tuple[Callable[[Uses, Line], Replaced], ...]] = {
-    "relu": (into_max_pool, into_layer, into_batch_norm),
+    "relu": (into_max_pool, into_layer, into_batch_norm, into_shared_norm),
     "sum": (sum_of_centred,),
 }
 """By the line's op. Of several that apply, the first is taken."""

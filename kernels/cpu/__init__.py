@@ -39,5 +39,6 @@ KERNELS = {
     ),
     "reduce": ("sum",),
     "resize": ("resample", "resample_input"),
+    "shared_norm": ("batch_moments", "batch_norm_shared", "batch_norm_sums", "batch_norm_back"),
     "softmax": ("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
 }

@@ -47,6 +47,57 @@ def _batch_norm_own_relu_back(rng):
     return found
 
 
+@row("batch_moments")
+def _batch_moments(rng):
+    return [Sample([normal(rng, *s)]) for s in BATCHES]
+
+
+@row("merged_moments", broadcasts=False)
+def _merged_moments(rng):
+    return [Sample([positive(rng, k, 2 * c + 1)]) for k, c in ((1, 1), (3, 2), (2, 5))]
+
+
+def _shared(rng, s, has, rectify):
+    affine = [normal(rng, s[1]), normal(rng, s[1])] if has else [None, None]
+    moments = [normal(rng, s[1]), positive(rng, s[1])]
+    return moments, affine, {"eps": 0.1, "rectify": rectify}
+
+
+CASES = [(s, has, rectify) for s in BATCHES for has in (True, False) for rectify in (True, False)]
+
+
+@row("batch_norm_shared")
+def _batch_norm_shared(rng):
+    """Not differentiated here: mean and var are not those of x. See test_shared_norm."""
+    found = []
+    for s, has, rectify in CASES:
+        moments, affine, constants = _shared(rng, s, has, rectify)
+        arrays = [normal(rng, *s), *moments, positive(rng, 1), *affine]
+        found.append(Sample(arrays, constants, smooth=False))
+    return found
+
+
+@row("batch_norm_sums", broadcasts=False)
+def _batch_norm_sums(rng):
+    found = []
+    for s, has, rectify in CASES:
+        moments, affine, constants = _shared(rng, s, has, rectify)
+        arrays = [normal(rng, *s), normal(rng, *s), *moments, *affine]
+        found.append(Sample(arrays, constants))
+    return found
+
+
+@row("batch_norm_back", broadcasts=False)
+def _batch_norm_back(rng):
+    found = []
+    for s, has, rectify in CASES:
+        moments, affine, constants = _shared(rng, s, has, rectify)
+        sums = [normal(rng, 2 * s[1]), positive(rng, 1)]
+        arrays = [normal(rng, *s), normal(rng, *s), *moments, *sums, *affine]
+        found.append(Sample(arrays, constants))
+    return found
+
+
 GROUPS = (((4, 3), 1, True), ((2, 6, 4), 3, True), ((2, 4, 3, 2), 2, False), ((3, 5), 1, False),
           ((0, 4), 2, True), ((2, 3, 0), 1, True), ((3, 37), 1, True), ((2, 3, 5), 3, True),
           ((1, 40, 3), 5, True))  # fmt: skip
