@@ -195,7 +195,7 @@ def into_shared_norm(uses: Uses, line: Line) -> Replaced:
         if inner and sum(passes) == len(users) and all(u.inputs[1] is norm.inputs[0] for u in users):
             found[mask] = None
             for user in users:
-                inputs = [g, *user.inputs[1:-2], *affine]
+                inputs = [g, *user.inputs[1:]]
                 found[user] = replace(user, inputs=inputs, constants=user.constants | RECTIFIED)
     return found
 

@@ -65,7 +65,8 @@ def test_moments_are_merged():
 
 
 @pytest.mark.parametrize("affine", [True, False])
-def test_derivatives(affine):
+@pytest.mark.parametrize("rectify", [True, False])
+def test_derivatives(affine, rectify):
     """Of one replica's values, whose statistics are all there is: those of batch_norm itself."""
     x = dp.tensor(images(4, 3, 5), requires_grad=True)
     vectors = [dp.tensor(images(3, seed=k), requires_grad=True) if affine else None for k in (1, 2)]
@@ -73,10 +74,12 @@ def test_derivatives(affine):
     def shared(x, *vectors):
         mean, var = shared_norm.batch_moments(x.detach())
         count = dp.tensor(np.array([20.0]))
-        return shared_norm.batch_norm_shared(x, mean, var, count, *vectors, eps=0.1, rectify=False)[0]
+        options = {"eps": 0.1, "rectify": rectify}
+        return shared_norm.batch_norm_shared(x, mean, var, count, *vectors, **options)[0]
 
     def alone(x, *vectors):
-        return F.batch_norm(x, None, None, *vectors, training=True, eps=0.1)
+        y = F.batch_norm(x, None, None, *vectors, training=True, eps=0.1)
+        return y.relu() if rectify else y
 
     wrt = [x, *(v for v in vectors if v is not None)]
     found = []

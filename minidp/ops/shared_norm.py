@@ -86,14 +86,16 @@ def _everywhere(*parts: Any) -> Any:
     return all_reduce(concat(*parts, dim=0), name=f"{STATISTICS} backward")
 
 
-def _adjoint(g: Any, x: Any, mean: Any, var: Any, count: Any, r: Any, weight: Any, eps: float,
-             ) -> Any:  # fmt: skip
+def _adjoint(g: Any, x: Any, mean: Any, var: Any, count: Any, r: Any, weight: Any, bias: Any,
+             eps: float, rectify: bool) -> Any:  # fmt: skip
     """The cotangents of x, weight and bias; composed of ops where it is to be differentiated."""
+    dy, affine, options = g[0], (weight, bias), {"eps": eps, "rectify": rectify}
     if recorded(g, x, weight):
-        return _composed(g[0], x, count, weight, eps)
-    total, along = batch_norm_sums(g[0], x, mean, var, None, None, eps=eps, rectify=False)
-    sums = _everywhere(total, along)
-    dx = batch_norm_back(g[0], x, mean, var, sums, count, weight, None, eps=eps, rectify=False)
+        if rectify:
+            dy = relu_input(dy, batch_norm(x, mean, var, *affine, eps=eps))
+        return _composed(dy, x, count, weight, eps)
+    total, along = batch_norm_sums(dy, x, mean, var, *affine, **options)
+    dx = batch_norm_back(dy, x, mean, var, _everywhere(total, along), count, *affine, **options)
     return dx, along * r, total
 
 

@@ -68,11 +68,12 @@ CASES = [(s, has, rectify) for s in BATCHES for has in (True, False) for rectify
 
 @row("batch_norm_shared")
 def _batch_norm_shared(rng):
-    """Not differentiated here: mean and var are not those of x. See test_shared_norm."""
+    """Not compared with differences: mean and var are those of x. See test_shared_norm."""
     found = []
     for s, has, rectify in CASES:
-        moments, affine, constants = _shared(rng, s, has, rectify)
-        arrays = [normal(rng, *s), *moments, positive(rng, 1), *affine]
+        x, (_, affine, constants) = normal(rng, *s), _shared(rng, s, has, rectify)
+        axes = (0, *range(2, x.ndim))
+        arrays = [x, x.mean(axis=axes), x.var(axis=axes), np.array([x.size / s[1]]), *affine]
         found.append(Sample(arrays, constants, smooth=False))
     return found
 
