@@ -100,7 +100,7 @@ def folded(graph: Graph) -> Graph:
 def _is_served(line: Line) -> bool:
     if line.op is None or line.op.name not in RULES or not does(line, line.op.name):
         return False
-    (x,), (y,) = line.inputs, line.outputs
+    x, y = line.inputs[0], line.outputs[0]
     same = isinstance(x, Value) and x.dtype == y.dtype and x.dtype in (float32, float64)
     return same and line.device == "cpu"
 
@@ -221,20 +221,25 @@ def sum_of_centred(uses: Uses, line: Line) -> Replaced:
     norm, which takes the mean off; so it is 0, but for rounding. NaN stays NaN."""
     (dx,) = line.inputs
     back = uses.makers.get(dx)
-    names = "batch_norm_own_back", "batch_norm_own_relu_back", "batch_norm_back"
-    if back is None or not any(does(back, name) for name in names) or dx is not back.outputs[0]:
+    if back is None or not any(does(back, name) for name in CENTRED) or dx is not back.outputs[0]:
         return {}
     if line.constants["dim"] != (0, *range(2, len(dx.shape))) or line.constants["keepdim"]:
         return {}
-    total = _total(uses, back) if does(back, "batch_norm_back") else back.outputs[1]
+    total = back.outputs[1] if len(back.outputs) > 1 else _total(uses, back)
     if total is None:
         return {}
     return {line: replace(line, op=OPS["mul"], inputs=[total, 0.0], constants={})}
 
 
+CENTRED = ("batch_norm_own_back", "batch_norm_own_relu_back", "batch_norm_own_pool_back",
+           "batch_norm_back", "batch_norm_pool_back")  # fmt: skip
+"""Ops whose first result has no mean."""
+
+
 def _total(uses: Uses, back: Line) -> Value | None:
     """What batch_norm_back's sums have of this replica: one value a channel."""
-    everywhere = uses.makers.get(back.inputs[4])
+    sums = back.inputs[5 if does(back, "batch_norm_pool_back") else 4]
+    everywhere = uses.makers.get(sums)
     if everywhere is None or not does(everywhere, "all_reduce"):
         return None
     both = uses.makers.get(everywhere.inputs[0])
@@ -242,8 +247,68 @@ def _total(uses: Uses, back: Line) -> Value | None:
     return both.inputs[0] if both is not None and known else None
 
 
+def into_pooled_norm(uses: Uses, line: Line) -> Replaced:
+    """batch_norm_own or batch_norm_shared, max_pool2d_relu: images are pooled as soon as they are
+    normalised. The same bytes."""
+    pool = uses.current(line)
+    if pool is None or not does(pool, "max_pool2d_relu"):
+        return {}
+    (x,) = pool.inputs
+    norm = uses.makers.get(x)
+    if norm is None or not uses.is_between(x, pool):
+        return {}
+    if does(norm, "batch_norm_own"):
+        (x, *affine), (mean, var), eps = norm.inputs, norm.outputs[1:], norm.constants["eps"]
+        r, moments = uses.new(mean), replace(norm, op=OPS["batch_moments"], inputs=[x],
+                                             outputs=[mean, var], constants={})  # fmt: skip
+    elif does(norm, "batch_norm_shared") and not norm.constants["rectify"]:
+        x, mean, var, _, *affine = norm.inputs
+        r, moments, eps = norm.outputs[1], None, norm.constants["eps"]
+    else:
+        return {}
+    if any(isinstance(v, Value) and v.root in uses.changing for v in (x, *affine)):
+        return {}
+    return {norm: moments, pool: replace(
+        pool, op=OPS["batch_norm_pool"], inputs=[x, mean, var, *affine],
+        outputs=[*pool.outputs, r], constants={"eps": eps, **pool.constants},
+    )}  # fmt: skip
+
+
+def into_pooled_back(uses: Uses, line: Line) -> Replaced:
+    """max_pool2d_input and the way back of a batch norm: cotangents are spread an image at a time."""
+    spread = uses.current(line)
+    if spread is None or not does(spread, "max_pool2d_input"):
+        return {}
+    (dy,), users = spread.outputs, uses.of(spread.outputs[0])
+    if not uses.is_inner(dy) or any(v.root in uses.changing for v in line_values(spread)):
+        return {}
+    found: Replaced = {spread: None}
+    for user in users:
+        name = next((name for name in POOLED if does(user, name)), None)
+        rectified = name is None or user.constants.get("rectify", False)
+        if rectified or user.inputs[0] is not dy or dy in user.inputs[1:]:
+            return {}
+        inputs = [each for each in user.inputs if each is not dy]
+        inputs = inputs if name == "batch_norm_own_back" else inputs[: POOLED_INPUTS[name]]
+        constants = {"eps": user.constants["eps"], **spread.constants}
+        found[user] = replace(user, op=OPS[POOLED[name]], inputs=[*spread.inputs, *inputs],
+                              constants=constants)  # fmt: skip
+    return found if users else {}
+
+
+POOLED = {
+    "batch_norm_own_back": "batch_norm_own_pool_back", "batch_norm_sums": "batch_norm_pool_sums",
+    "batch_norm_back": "batch_norm_pool_back",
+}  # fmt: skip
+"""Ops of the way back, and what they are with the pool's way back before them."""
+
+POOLED_INPUTS = {"batch_norm_sums": 3, "batch_norm_back": 6}
+"""How many of their arguments behind the cotangent are for more than rectifiers."""
+
 RULES: dict[str, tuple[Callable[[Uses, Line], Replaced], ...]] = {
     "relu": (into_max_pool, into_layer, into_batch_norm, into_shared_norm),
     "sum": (sum_of_centred,),
+    "max_pool2d": (into_pooled_norm,),
+    "max_pool2d_input": (into_pooled_back,),
 }
 """By the line's op. Of several that apply, the first is taken."""

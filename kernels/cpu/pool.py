@@ -23,7 +23,7 @@ def _empty_images(images, size, dtype):
 
 
 @compiled
-def _clear(x):
+def clear(x):
     for k in range(x.shape[0]):
         x[k] = 0
 
@@ -31,7 +31,7 @@ def _clear(x):
 def _zero_images(shape, dtype):
     n, c, h, w = shape
     images = empty((n, h, w, c), dtype)
-    _clear(images.reshape(-1))
+    clear(images.reshape(-1))
     return images
 
 
@@ -61,7 +61,7 @@ def _chosen(x, grid, size, dtype, kind):
     none = np.array(none).astype(dtype)[()]
     if host() and y.size:
         function = window(host(), x.dtype, index.dtype, kind)
-        _each_window(function, True, images, y, index, lowest, none, *grid)
+        each_window(function, True, images, y, index, lowest, none, *grid)
     else:
         _max(images, y, index, *grid)
         if kind == "positive":
@@ -85,7 +85,7 @@ def _taps(start, kernel, dilation, size):
 
 
 @compiled
-def _each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
+def each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
                  dh, dw):  # fmt: skip
     """Call a function of `_windows` for each row of windows: whole windows at once, edges alone."""
     (_, h, w, c), (count, o, p, _) = images.shape, values.shape
@@ -164,11 +164,11 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     elif grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
         dx = empty((n, *image, c), g.dtype)  # windows tile the image: places are written once
         function = window(host(), g.dtype, index.dtype, "placed")
-        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
     else:
         dx = _zero_images(shape, g.dtype)
         function = window(host(), g.dtype, index.dtype, "added")
-        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
     return channels_first(dx)
 
 
@@ -194,7 +194,7 @@ def max_pool2d_gather(h, index, *, kernel, stride, padding, dilation):
         return NotImplemented
     images, chosen = channels_last(h), channels_last(index)
     y = empty(chosen.shape, h.dtype)
-    _clear(y.reshape(-1))
+    clear(y.reshape(-1))
     _gather_chosen(images, chosen, y, *kernel, *stride, *padding, *dilation)
     return channels_first(y)
 

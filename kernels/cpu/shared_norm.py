@@ -112,7 +112,7 @@ def _sums_last(g, x, mean, var, weight, has_weight, bias, has_bias, total, along
     scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
     sums[:] = 0
     add_last(g, x, mean, bias, scale, total, along, sums, floor)
-    _hand_over(sums, total, along)
+    hand_over(sums, total, along)
 
 
 @compiled
@@ -121,14 +121,14 @@ def _sums_first(g, x, mean, var, weight, has_weight, bias, has_bias, total, alon
     scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
     sums[:] = 0
     add_first(g, x, mean, bias, scale, sums, floor)
-    _hand_over(sums, total, along)
+    hand_over(sums, total, along)
 
 
 @compiled
 def _back_last(g, x, mean, var, both, count, weight, has_weight, bias, has_bias, dx, eps, sums,
                scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
-    _share(both, count, var, eps, sums)
+    share(both, count, var, eps, sums)
     slopes_last(g, x, mean, bias, scale, sums, dx, floor)
 
 
@@ -136,18 +136,18 @@ def _back_last(g, x, mean, var, both, count, weight, has_weight, bias, has_bias,
 def _back_first(g, x, mean, var, both, count, weight, has_weight, bias, has_bias, dx, eps, sums,
                 scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
-    _share(both, count, var, eps, sums)
+    share(both, count, var, eps, sums)
     slopes_first(g, x, mean, bias, scale, sums, dx, floor)
 
 
 @part
-def _hand_over(sums, total, along):
+def hand_over(sums, total, along):
     for k in range(total.shape[0]):
         total[k], along[k] = sums[0, k], sums[1, k]
 
 
 @part
-def _share(both, count, var, eps, sums):
+def share(both, count, var, eps, sums):
     """What is taken off a cotangent: its mean, and for each unit of x - mean."""
     c = var.shape[0]
     for k in range(c):

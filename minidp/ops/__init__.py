@@ -21,6 +21,7 @@ from minidp.ops import (
     lstm,
     normalize,
     pool,
+    pooled_norm,
     recurrent,
     reduce,
     shared_norm,
@@ -31,5 +32,5 @@ from minidp.ops import (
 
 __all__ = ["activation", "adjoint", "arithmetic", "attention", "collective", "comparison", "conv",
            "dropout", "elementwise", "embedding", "error_function", "exponential", "folded", "gru",
-           "index", "layout", "linalg", "lstm", "normalize", "pool", "recurrent", "reduce",
-           "shared_norm", "softmax", "trigonometric", "windows"]  # fmt: skip
+           "index", "layout", "linalg", "lstm", "normalize", "pool", "pooled_norm", "recurrent",
+           "reduce", "shared_norm", "softmax", "trigonometric", "windows"]  # fmt: skip
