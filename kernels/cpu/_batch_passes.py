@@ -77,18 +77,35 @@ def slopes_last(g, x, mean, shift, scale, sums, dx, floor):
 
 @part
 def _add_rows(g, x, mean, shift, scale, total, along, sums, floor):
-    """Add the sums of g and of g (x - mean) over a few rows that are not cut off."""
-    zero = x.dtype.type(0)
-    total[:], along[:] = zero, zero
-    for i in range(x.shape[0]):
+    """Add the sums of g and of g (x - mean) over a few rows that are not cut off, four at a time:
+    so sums are read and written a quarter as often."""
+    total[:], along[:] = 0, 0
+    whole = x.shape[0] // 4 * 4
+    for i in range(0, whole, 4):
         for k in range(x.shape[1]):
-            d = x[i, k] - mean[k]
-            slope = zero if d * scale[k] + shift[k] <= floor else g[i, k]
-            total[k] += slope
-            along[k] += slope * d
+            a, b = x[i, k] - mean[k], x[i + 1, k] - mean[k]
+            c, d = x[i + 2, k] - mean[k], x[i + 3, k] - mean[k]
+            ga, gb = _kept(g[i, k], a, scale[k], shift[k], floor), _kept(
+                g[i + 1, k], b, scale[k], shift[k], floor)  # fmt: skip
+            gc, gd = _kept(g[i + 2, k], c, scale[k], shift[k], floor), _kept(
+                g[i + 3, k], d, scale[k], shift[k], floor)  # fmt: skip
+            total[k] += (ga + gb) + (gc + gd)
+            along[k] += (ga * a + gb * b) + (gc * c + gd * d)
+    for i in range(whole, x.shape[0]):
+        for k in range(x.shape[1]):
+            a = x[i, k] - mean[k]
+            ga = _kept(g[i, k], a, scale[k], shift[k], floor)
+            total[k] += ga
+            along[k] += ga * a
     for k in range(x.shape[1]):
         sums[0, k] += total[k]
         sums[1, k] += along[k]
+
+
+@part
+def _kept(g, d, scale, shift, floor):
+    """A cotangent, or 0 where the value was cut off."""
+    return type(g)(0) if d * scale + shift <= floor else g
 
 
 @part
