@@ -86,7 +86,7 @@ def _taps(start, kernel, dilation, size):
 
 @compiled
 def each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
-                 dh, dw):  # fmt: skip
+                dh, dw, extra=0):  # fmt: skip
     """Call a function of `_windows` for each row of windows: whole windows at once, edges alone."""
     (_, h, w, c), (count, o, p, _) = images.shape, values.shape
     item, small = images.itemsize, index.itemsize
@@ -104,8 +104,8 @@ def each_window(function, is_choice, images, values, index, lowest, none, kh, kw
                 call(function, (images.ctypes.data + place * c * item,
                                 values.ctypes.data + at * c * item,
                                 index.ctypes.data + at * c * small, c, last - first, stop - begin,
-                                dh * w * c, dw * c, first * kw + begin, kw, many,
-                                sw * c))  # fmt: skip
+                                dh * w * c, dw * c, first * kw + begin, kw, many, sw * c,
+                                extra))  # fmt: skip
             elif is_choice:
                 for alone in range(pixel, pixel + many):
                     _nothing(values[n, i, alone], index[n, i, alone], lowest, none)

@@ -10,7 +10,7 @@ Channels-last memory only, on CPUs with vectors: others run the parts one after 
 
 import numpy as np
 
-from ._batch_passes import add_last, affine_last, finish, scale_last, slopes_last
+from ._batch_passes import affine_last, finish, scale_last, slopes_last
 from ._jit import compiled
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
@@ -32,12 +32,12 @@ def batch_norm_pool(x, mean, var, weight=None, bias=None, *, eps, kernel, stride
     index = np.uint8 if kernel[0] * kernel[1] <= 255 else np.int32
     y, places = (empty((len(x), *size, x.shape[1]), dtype) for dtype in (x.dtype, index))
     r, scale = (empty(x.shape[1:2], x.dtype) for _ in range(2))
-    function, grid = window(host(), x.dtype, places.dtype, "positive"), (kernel, stride, padding,
-                                                                         dilation)  # fmt: skip
+    function = window(host(), x.dtype, places.dtype, "positive")
+    grid = _named(kernel, stride, padding, dilation)
     pieces, scratch, many = _pieces(x, size, *grid)
     _pooled(function, pieces, ready(mean), ready(var), *given(weight, x), *given(bias, x),
             _cut(y, many), _cut(places, many), r, scale, scratch, eps, floor(x, False),
-            np.array(NONE).astype(index)[()], sum(map(tuple, grid), ()))  # fmt: skip
+            np.array(NONE).astype(index)[()], sum(grid, ()))  # fmt: skip
     return channels_first(y), channels_first(places), r
 
 
@@ -46,9 +46,11 @@ def batch_norm_own_pool_back(g, index, x, mean, var, weight=None, *, eps, shape,
     if not _fits(x, g, mean, var, weight) or not g.size:
         return NotImplemented
     dx, dweight, dbias = (empty(s, x.dtype) for s in (_images(x), x.shape[1:2], x.shape[1:2]))
-    spread, rows = _spread(g, index, x, **grid)
+    g, index, grid, sums = channels_last(g), channels_last(index), _named(**grid), sums_of(x)
+    _add(*_windows(g, index, x, grid), ready(mean), sums)
+    spread, rows = _spread(g, index, x, grid)
     _own_back(*spread, rows, ready(mean), ready(var), *given(weight, x), dx.reshape(rows.shape),
-              dweight, dbias, eps, sums_of(x), empty(x.shape[1:2], x.dtype),
+              dweight, dbias, eps, sums, empty(x.shape[1:2], x.dtype),
               floor(x, False))  # fmt: skip
     return channels_first(dx), dweight, dbias
 
@@ -57,10 +59,9 @@ def batch_norm_pool_sums(g, index, x, mean, var, *, eps, shape, **grid):
     """The sums over each channel of the cotangent of what was pooled, and of it times x - mean."""
     if not _fits(x, g, mean, var) or not g.size:
         return NotImplemented
-    total, along, scale = (empty(x.shape[1:2], x.dtype) for _ in range(3))
-    spread, rows = _spread(g, index, x, **grid)
-    _sums(*spread, rows, ready(mean), ready(var), *given(None, x), total, along, eps, sums_of(x),
-          scale, floor(x, False))  # fmt: skip
+    total, along, sums = *(empty(x.shape[1:2], x.dtype) for _ in range(2)), sums_of(x)
+    _add(*_windows(channels_last(g), channels_last(index), x, _named(**grid)), ready(mean), sums)
+    hand_over(sums, total, along)
     return total, along
 
 
@@ -69,7 +70,7 @@ def batch_norm_pool_back(g, index, x, mean, var, sums, count, weight=None, *, ep
     if not _fits(x, g, mean, var, sums, count, weight) or not g.size:
         return NotImplemented
     dx, zero = empty(_images(x), x.dtype), empty(x.shape[1:2], x.dtype)
-    spread, rows = _spread(g, index, x, **grid)
+    spread, rows = _spread(channels_last(g), channels_last(index), x, _named(**grid))
     _back(*spread, rows, ready(mean), ready(var), ready(sums), ready(count), *given(weight, x),
           zero, dx.reshape(rows.shape), eps, sums_of(x), empty(x.shape[1:2], x.dtype),
           floor(x, False))  # fmt: skip
@@ -113,15 +114,25 @@ def _cut(y, many):
     return y.reshape(n * many, o // many, *rest)
 
 
-def _spread(g, index, x, **grid):
+def _named(kernel, stride, padding, dilation):
+    return tuple(map(tuple, (kernel, stride, padding, dilation)))
+
+
+def _windows(g, index, x, grid):
+    """What `_add` needs of g and index (n, o, p, c): rows of windows, one after the other."""
+    function, (n, o, *rest) = window(host(), x.dtype, index.dtype, "summed"), g.shape
+    lines = [y.reshape(n * o, 1, *rest) for y in (g, index)]
+    return function, *lines, channels_last(x), sum(grid, ()), empty((3, x.shape[1]), x.dtype)
+
+
+def _spread(g, index, x, grid):
     """What `_place` needs, and x in pieces."""
-    grid = grid["kernel"], grid["stride"], grid["padding"], grid["dilation"]
-    places, size = channels_last(index), g.shape[2:]
+    size = g.shape[1:3]
     whole = _is_tiled(x, size, *grid)
     pieces, scratch, many = _pieces(x, size, *grid)
-    function = window(host(), x.dtype, places.dtype, "placed" if whole else "added")
-    parts = (function, whole, _cut(channels_last(g), many), _cut(places, many), scratch,
-             places.dtype.type(0), sum(map(tuple, grid), ()))  # fmt: skip
+    function = window(host(), x.dtype, index.dtype, "placed" if whole else "added")
+    parts = (function, whole, _cut(g, many), _cut(index, many), scratch, index.dtype.type(0),
+             sum(grid, ()))  # fmt: skip
     return parts, pieces
 
 
@@ -149,12 +160,22 @@ def _place(n, function, whole, g, index, scratch, none, grid):
 
 
 @compiled
-def _add(function, whole, g, index, scratch, none, grid, x, mean, scale, shift, total, along, sums,
-         floor):  # fmt: skip
-    sums[:] = 0
-    for n in range(x.shape[0]):
-        _place(n, function, whole, g, index, scratch, none, grid)
-        add_last(scratch.reshape(x.shape[1:]), x[n], mean, shift, scale, total, along, sums, floor)
+def _add(function, g, index, images, grid, memory, mean, sums):
+    """The sums of g and of g (x - mean) over what was chosen, a row of windows at a time."""
+    kh, kw, sh, sw, ph, pw, dh, dw = grid
+    rows, none = g.shape[0] // images.shape[0], index.dtype.type(0)
+    sums[:], memory[:] = 0, 0
+    for k in range(mean.shape[0]):
+        memory[0, k] = mean[k]
+    for line in range(g.shape[0]):
+        n, i = line // rows, line % rows
+        each_window(function, False, images[n : n + 1], g[line : line + 1], index[line : line + 1],
+                    0.0, none, kh, kw, sh, sw, ph - i * sh, pw, dh, dw,
+                    memory.ctypes.data)  # fmt: skip
+        for k in range(mean.shape[0]):
+            sums[0, k] += memory[1, k]
+            sums[1, k] += memory[2, k]
+            memory[1, k] = memory[2, k] = 0
 
 
 @compiled
@@ -169,20 +190,9 @@ def _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, shif
 def _own_back(function, whole, g, index, scratch, none, grid, x, mean, var, weight, has_weight, dx,
               dweight, dbias, eps, sums, scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, dbias, False, scale)
-    _add(function, whole, g, index, scratch, none, grid, x, mean, scale, mean, dbias, dweight, sums,
-         floor)  # fmt: skip
     finish(sums, x.shape[0] * x.shape[1], var, eps, dweight, dbias)
     _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, mean, sums, dx,
             floor)  # fmt: skip
-
-
-@compiled
-def _sums(function, whole, g, index, scratch, none, grid, x, mean, var, weight, has_weight, total,
-          along, eps, sums, scale, floor):  # fmt: skip
-    scale_last(var, eps, weight, has_weight, total, False, scale)
-    _add(function, whole, g, index, scratch, none, grid, x, mean, scale, mean, total, along, sums,
-         floor)  # fmt: skip
-    hand_over(sums, total, along)
 
 
 @compiled

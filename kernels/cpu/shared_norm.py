@@ -140,7 +140,7 @@ def _back_first(g, x, mean, var, both, count, weight, has_weight, bias, has_bias
     slopes_first(g, x, mean, bias, scale, sums, dx, floor)
 
 
-@part
+@compiled
 def hand_over(sums, total, along):
     for k in range(total.shape[0]):
         total[k], along[k] = sums[0, k], sums[1, k]
