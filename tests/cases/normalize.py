@@ -99,6 +99,63 @@ def _batch_norm_back(rng):
     return found
 
 
+POOLS = (  # x, kernel, stride, padding, dilation, size
+    ((2, 3, 4, 6), (2, 2), (2, 2), (0, 0), (1, 1), (2, 3)),
+    ((1, 17, 5, 4), (3, 2), (2, 1), (1, 0), (1, 2), (3, 2)),
+    ((2, 2, 3, 3), (2, 2), (1, 1), (0, 0), (1, 1), (2, 2)),
+)
+
+
+def _pool(rng, case, has):
+    """x, its normalisation, a cotangent of the pool, places, and what says where windows lie."""
+    shape, kernel, stride, padding, dilation, size = case
+    c, pooled = shape[1], (*shape[:2], *size)
+    affine = [normal(rng, c) if given else None for given in has]
+    moments = [normal(rng, c), positive(rng, c)]
+    grid = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    places = rng.integers(0, kernel[0] * kernel[1], pooled).astype("uint8")
+    return normal(rng, *shape), moments, affine, normal(rng, *pooled), places, grid
+
+
+@row("batch_norm_pool")
+def _batch_norm_pool(rng):
+    found = []
+    for case in POOLS:
+        for has in ((True, True), (False, False)):
+            x, moments, affine, _, _, grid = _pool(rng, case, has)
+            found.append(Sample([x, *moments, *affine], {"eps": 0.1, **grid, "size": case[-1]}))
+    return found
+
+
+def _pool_backs(rng, arrays):
+    """Calls of a way back; ``arrays(moments, weight)`` are those behind x."""
+    found = []
+    for case in POOLS:
+        for has in (True, False):
+            x, moments, (weight,), g, places, grid = _pool(rng, case, (has,))
+            constants = {"eps": 0.1, "shape": x.shape, **grid}
+            found.append(Sample([g, places, x, *arrays(moments, weight)], constants))
+    return found
+
+
+@row("batch_norm_own_pool_back", broadcasts=False)
+def _batch_norm_own_pool_back(rng):
+    return _pool_backs(rng, lambda moments, weight: [*moments, weight])
+
+
+@row("batch_norm_pool_sums", broadcasts=False)
+def _batch_norm_pool_sums(rng):
+    return _pool_backs(rng, lambda moments, weight: moments)
+
+
+@row("batch_norm_pool_back", broadcasts=False)
+def _batch_norm_pool_back(rng):
+    def arrays(moments, weight):
+        return [*moments, normal(rng, 2 * len(moments[0])), positive(rng, 1), weight]
+
+    return _pool_backs(rng, arrays)
+
+
 GROUPS = (((4, 3), 1, True), ((2, 6, 4), 3, True), ((2, 4, 3, 2), 2, False), ((3, 5), 1, False),
           ((0, 4), 2, True), ((2, 3, 0), 1, True), ((3, 37), 1, True), ((2, 3, 5), 3, True),
           ((1, 40, 3), 5, True))  # fmt: skip
