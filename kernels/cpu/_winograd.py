@@ -29,6 +29,7 @@ CHANNELS = 16  # of source and target at least, so that products outweigh transf
 TILES = 9  # of an image at least, so that they outweigh the transform of the weights
 CHAIN = {3: 128, 5: 64}  # channels in one sum: errors of longer ones would be felt
 TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
+WIDE = 1 << 14  # channels squared from which on the sums of a weight gradient are far from the core
 GAP = 16  # values between planes: planes a power of two apart would share lines of the cache
 
 Sizes = namedtuple("Sizes", "source target size down across block chain width most strip")
@@ -140,7 +141,8 @@ def _convolve(blocks, source, w, b, target, relu=False):
 
 def conv2d_weight(cotangents, images, dw, *layer):
     """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
-    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=TOGETHER[1])
+    block = TOGETHER[1] * (1 if math.prod(dw.shape[:2]) <= WIDE else 2)
+    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=block)
     direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
     c, k, count = direct.sums, direct.columns, blocks.tiles(len(images))
     sums, total = (empty(size * c * blocks.width, dw.dtype) for size in (blocks.planes, r * r))
