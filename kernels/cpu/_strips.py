@@ -1,4 +1,4 @@
-"""Strips of images in a frame of zeros, in cache: what tiles of Winograd's convolution are read from.
+"""Strips of images in a frame of zeros, in cache: where Winograd's tiles are read from.
 
 A strip is copied once, in the order in which it lies in memory, where a tile would fetch pieces of
 six rows; and where a window reaches over the edge it finds zeros, so that tiles need not ask.

@@ -148,7 +148,7 @@ class _Transform:
         return build.select(self._exists(build, i, j), mask, none)
 
     def _read(self, build, source, mask):
-        """M X, column by column: each is multiplied as soon as it is there, which saves registers."""
+        """M X, column by column: each is multiplied as soon as it is there, to save registers."""
         rows = self._lines(build, source, self.steps[0], self.wide)
         grid = [self._lines(build, row, self.steps[1], self.wide) for row in rows]
         return [self._times(build, [self.vectors.load(build, row[j], mask) for row in grid])

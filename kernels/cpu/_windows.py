@@ -27,9 +27,9 @@ def window(target, dtype, index, kind):
     from `tap` on, a row of them `tap step` after the other. "largest" writes the largest of each
     window to values and its tap to index (uint8 or int32): the first of equals, the last NaN.
     "positive" does so too, but writes 0 and `NONE` where the largest is not positive.
-    "placed" writes values to their taps and zeros to all others, "added" adds them. "summed" changes
-    no image: behind `extra` lie a mean for each channel and two sums, to which the values of taps
-    that exist are added, and these times what the image has there, less the mean.
+    "placed" writes values to their taps and zeros to all others, "added" adds them. "summed"
+    changes no image: behind `extra` lie a mean for each channel and two sums, to which the values
+    of taps that exist are added, and these times what the image has there, less the mean.
     """
     return address(target, write, np.dtype(dtype).char, np.dtype(index).itemsize, kind)
 

@@ -1,9 +1,10 @@
-"""Batch normalisation, relu and max pooling of an image while it is in cache, and the ways back.
+"""Batch normalisation, relu and max pooling of what is in cache, and the ways back.
 
-Each image is normalised into memory that stays in the second cache, and pooled from there; backwards
-a cotangent of the pool is spread there, and is used at once. So x is read, and dx written, once a
-pass, at the speed of memory (25 to 30 GB/s), and nothing of x's size is made besides. Costs 5 flops
-and two comparisons for each value of x.
+A piece, which is a few rows of windows where these tile the image and else an image, is normalised
+into memory that stays in the first or second cache, and pooled from there; backwards a cotangent of
+the pool is spread there, and is used at once. So x is read, and dx written, once a pass, and
+nothing of x's size is made besides. Costs 5 flops and two comparisons for each value of x; runs at
+15 to 25 GB/s, where memory gives 25 to 30.
 
 Channels-last memory only, on CPUs with vectors: others run the parts one after the other.
 """
