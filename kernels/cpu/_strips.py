@@ -2,7 +2,8 @@
 
 A strip is copied once, in the order in which it lies in memory, where a tile would fetch pieces of
 six rows; and where a window reaches over the edge it finds zeros, so that tiles need not ask.
-Costs reading an image (6 / 4 or 8 / 4 times, most of it from cache) at the speed of memory.
+Costs no flops, and moves each value 6 / 4 or 8 / 4 times, a third or half of it within the cache:
+at 15 GB/s, some 7 % of a convolution of 64 channels, and less of wider ones.
 """
 
 from collections import namedtuple

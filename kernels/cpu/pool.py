@@ -61,7 +61,7 @@ def _chosen(x, grid, size, dtype, kind):
     none = np.array(none).astype(dtype)[()]
     if host() and y.size:
         function = window(host(), x.dtype, index.dtype, kind)
-        each_window(function, True, images, y, index, lowest, none, *grid)
+        each_window(function, True, images, y, index, lowest, none, *grid, 0)
     else:
         _max(images, y, index, *grid)
         if kind == "positive":
@@ -86,8 +86,9 @@ def _taps(start, kernel, dilation, size):
 
 @compiled
 def each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
-                dh, dw, extra=0):  # fmt: skip
-    """Call a function of `_windows` for each row of windows: whole windows at once, edges alone."""
+                dh, dw, extra):  # fmt: skip
+    """Call a function of `_windows`, which is given `extra`, for each row of windows: whole windows
+    at once, edges alone."""
     (_, h, w, c), (count, o, p, _) = images.shape, values.shape
     item, small = images.itemsize, index.itemsize
     inside, end = min(p, (pw + sw - 1) // sw), max(0, (w - (kw - 1) * dw - 1 + pw) // sw + 1)
@@ -164,11 +165,11 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     elif grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
         dx = empty((n, *image, c), g.dtype)  # windows tile the image: places are written once
         function = window(host(), g.dtype, index.dtype, "placed")
-        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
     else:
         dx = _zero_images(shape, g.dtype)
         function = window(host(), g.dtype, index.dtype, "added")
-        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
     return channels_first(dx)
 
 
