@@ -61,7 +61,8 @@ PER_RESULT = dict.fromkeys(_functions.split(), FUNCTION) | {
 _reductions = """sum amax amin argmax argmin all any cumsum sum_each overlap embedding_weight unique
     isin scatter_along max_pool2d_input all_reduce"""
 PER_ARGUMENT = dict.fromkeys(_reductions.split(), 1) | {
-    "logsumexp": FUNCTION + 3, "cross_entropy": FUNCTION + 3,
+    "logsumexp": FUNCTION + 3, "cross_entropy": FUNCTION + 3, "batch_moments": 4,
+    "batch_norm_sums": 4, "batch_norm_pool": 6, "batch_norm_pool_sums": 4,
 }  # fmt: skip
 """For each element of the largest argument."""
 
