@@ -13,76 +13,18 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from minidp.folding_norm import (
+    into_batch_norm,
+    into_pooled_back,
+    into_pooled_norm,
+    into_shared_norm,
+    sum_of_centred,
+)
 from minidp.graph import Graph
-from minidp.line import COMPUTED, Line, Value
+from minidp.line import Line, Value
 from minidp.op import OPS
-from minidp.simplify import changing
 from minidp.types import float32, float64
-
-Replaced = dict[Line, Line | None]
-
-
-class Uses:
-    """Who makes and who uses each value of a step, while its lines are replaced."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.makers: dict[Value, Line] = {}
-        self.users: dict[Value, dict[Line, None]] = {}
-        self.returned = dict.fromkeys(graph.results)
-        self.changing = changing(graph.lines)
-        self.replaced: Replaced = {}
-        self.count = 1 + max([y.number for line in graph.lines for y in line.outputs], default=0)
-        for line in graph.lines:
-            self._add(line)
-
-    def _add(self, line: Line) -> None:
-        self.makers |= dict.fromkeys(line.outputs, line)
-        for value in line.values():
-            self.users.setdefault(value, {})[line] = None
-
-    def replace(self, found: Replaced) -> None:
-        """Let lines stand in for others."""
-        self.replaced |= found
-        for old in found:
-            for value in line_values(old):
-                self.users[value].pop(old, None)
-        for new in found.values():
-            if new is not None:
-                self._add(new)
-
-    def of(self, value: Value) -> list[Line]:
-        """The lines that use a value."""
-        return list(self.users.get(value, ()))
-
-    def is_inner(self, value: Value) -> bool:
-        """Whether lines alone see a value, and none of them changes it."""
-        fixed = value.kind == COMPUTED and value.root not in self.changing
-        return fixed and value not in self.returned
-
-    def is_between(self, value: Value, line: Line) -> bool:
-        """Whether a value is made for ``line`` alone."""
-        return self.is_inner(value) and self.of(value) == [line]
-
-    def new(self, like: Value) -> Value:
-        """A further value of a line."""
-        self.count += 1
-        return Value(self.count - 1, like.shape, like.dtype, COMPUTED, strides=like.strides)
-
-    def current(self, line: Line) -> Line | None:
-        """What stands for a line now."""
-        now: Line | None = line
-        while now is not None and now in self.replaced:
-            now = self.replaced[now]
-        return now
-
-
-def does(line: Line, name: str) -> bool:
-    """Whether a line is this op of the engine's."""
-    return line.op is not None and line.op is OPS[name]
-
-
-def line_values(line: Line) -> list[Value]:
-    return list(dict.fromkeys(line.values()))
+from minidp.uses import Replaced, Uses, does
 
 
 def folded(graph: Graph) -> Graph:
@@ -100,7 +42,7 @@ def folded(graph: Graph) -> Graph:
 def _is_served(line: Line) -> bool:
     if line.op is None or line.op.name not in RULES or not does(line, line.op.name):
         return False
-    (x,), (y,) = line.inputs, line.outputs
+    x, y = line.inputs[0], line.outputs[0]
     same = isinstance(x, Value) and x.dtype == y.dtype and x.dtype in (float32, float64)
     return same and line.device == "cpu"
 
@@ -155,53 +97,10 @@ LAYERS = {"conv2d": "conv2d_relu"}
 """Ops that have one with a rectifier behind it."""
 
 
-def into_batch_norm(uses: Uses, line: Line) -> Replaced:
-    """batch_norm_own, relu: its last pass cuts off. Backwards relu_input, batch_norm_own_back:
-    its passes compute the sign again from what they read anyway, so that no masked cotangent is
-    written; where something else needs that one, relu_input stays."""
-    (x,), (y,) = line.inputs, line.outputs
-    norm = uses.makers.get(x)
-    if norm is None or not does(norm, "batch_norm_own") or not uses.is_between(x, line):
-        return {}
-    _, mean, var = norm.outputs
-    shift = uses.new(mean)
-    whole = replace(norm, op=OPS["batch_norm_own_relu"], outputs=[y, mean, var, shift])
-    found: Replaced = {line: None, norm: whole}
-    masks = [user for user in uses.of(y) if does(user, "relu_input") and user.inputs[1] is y]
-    for mask in masks if y.root not in uses.changing else ():
-        backs = uses.of(mask.outputs[0])
-        if len(backs) == 1 and uses.is_between(mask.outputs[0], backs[0]):
-            found |= _masked_back(norm, mask, backs[0], shift)
-    return found
-
-
-def _masked_back(norm: Line, mask: Line, back: Line, shift: Value) -> Replaced:
-    """The way back of ``norm`` with the mask in it, if that is what ``back`` is."""
-    g, dy = mask.inputs[0], mask.outputs[0]
-    x, weight, _ = norm.inputs
-    given = [dy, x, *norm.outputs[1:], weight]
-    if not does(back, "batch_norm_own_back") or back.inputs != given or g.shape != dy.shape:
-        return {}
-    inputs = [g, *given[1:4], shift, weight]
-    return {mask: None, back: replace(back, op=OPS["batch_norm_own_relu_back"], inputs=inputs)}
-
-
-def sum_of_centred(uses: Uses, line: Line) -> Replaced:
-    """batch_norm_own_back, sum over all but channels: the gradient of a bias before the batch
-    norm, which takes the mean off; so it is 0, but for rounding. NaN stays NaN."""
-    (dx,) = line.inputs
-    back = uses.makers.get(dx)
-    names = "batch_norm_own_back", "batch_norm_own_relu_back"
-    if back is None or not any(does(back, name) for name in names) or dx is not back.outputs[0]:
-        return {}
-    if line.constants["dim"] != (0, *range(2, len(dx.shape))) or line.constants["keepdim"]:
-        return {}
-    inputs = [back.outputs[1], 0.0]
-    return {line: replace(line, op=OPS["mul"], inputs=inputs, constants={})}
-
-
 RULES: dict[str, tuple[Callable[[Uses, Line], Replaced], ...]] = {
-    "relu": (into_max_pool, into_layer, into_batch_norm),
+    "relu": (into_max_pool, into_layer, into_batch_norm, into_shared_norm),
     "sum": (sum_of_centred,),
+    "max_pool2d": (into_pooled_norm,),
+    "max_pool2d_input": (into_pooled_back,),
 }
 """By the line's op. Of several that apply, the first is taken."""

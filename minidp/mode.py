@@ -35,6 +35,8 @@ class Replica(Protocol):
     alone: bool
     fraction: float
     """Rows here / rows everywhere."""
+    place: tuple[int, int]
+    """Which one it is of the replicas that have rows in this step, and how many these are."""
 
     def local(self, shared: Any) -> Any:
         """This replica's tensor for a Parameter or Buffer of the one shared module."""

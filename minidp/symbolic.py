@@ -98,6 +98,9 @@ class Symbol:
     def copy(self) -> Symbol:
         return self
 
+    def reshape(self, shape: Any) -> Symbol:
+        return self  # whatever its shape, it is one element
+
     def __bool__(self) -> bool:
         raise NoFormulaError("a value decides")
 
@@ -175,5 +178,5 @@ def names(sheet: Sheet) -> SimpleNamespace:
         ones=lambda shape, dtype: full(shape, 1.0, dtype),
         full_like=lambda x, value: full((), value, x.dtype),
         zeros_like=lambda x: full((), 0.0, x.dtype), ones_like=lambda x: full((), 1.0, x.dtype),
-        reshape=lambda x, shape: x, broadcast_to=lambda x, shape: x,
+        broadcast_to=lambda x, shape: x,
     )  # fmt: skip

@@ -97,8 +97,8 @@ def test_diverging_replicas_name_both_modules():
     run = scheduler(Torn(), devices=2, unused="ignore")
     with pytest.raises(ReplicaError) as caught:
         run(Tensor(x), Tensor(np.zeros(6, int)))
-    assert "'left: batch norm mean'" in str(caught.value)
-    assert "'right: batch norm mean'" in str(caught.value)
+    assert "'left: batch norm'" in str(caught.value)
+    assert "'right: batch norm'" in str(caught.value)
 
 
 def test_how_it_is_said():

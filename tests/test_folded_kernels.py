@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minidp.kernels.cpu import batch_norm, conv, pool
+from minidp.kernels.cpu import batch_norm, conv, pool, pooled_norm, shared_norm
 
 
 def values(*shape, dtype, seed=0):
@@ -94,3 +94,72 @@ def test_one_pass_statistics_lose_nothing_to_the_mean(shift):
     _, mean, var = batch_norm.batch_norm_own(x, eps=1e-5)
     np.testing.assert_allclose(mean, x.mean(0), rtol=1e-15, atol=1e-12 * x[:, 0].std())
     np.testing.assert_allclose(var, x.var(0), rtol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(4, 3), (3, 37, 5), (2, 3, 4, 5), (1, 1), (2, 17, 1, 1)])
+@pytest.mark.parametrize("last", [False, True])
+def test_shared_passes_are_the_own_ones(shape, last, dtype):
+    """With all values on one replica: the same bytes, but for sums that are handed over."""
+    x, dy = (values(*shape, dtype=dtype, seed=k) for k in range(2))
+    if last:
+        x = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+    w, b = (values(shape[1], dtype=dtype, seed=k) for k in (2, 3))
+    y, mean, var, shift = batch_norm.batch_norm_own_relu(x, w, b, eps=0.1)
+    want = batch_norm.batch_norm_own_relu_back(dy, x, mean, var, shift, w, eps=0.1)
+    moments = shared_norm.batch_moments(x)
+    assert all(np.array_equal(*pair) for pair in zip(moments, (mean, var), strict=True))
+    count, options = np.array([x.size // shape[1]], dtype), {"eps": 0.1, "rectify": True}
+    found, r = shared_norm.batch_norm_shared(x, mean, var, count, w, b, **options)
+    assert np.array_equal(found, y)
+    total, along = shared_norm.batch_norm_sums(dy, x, mean, var, w, b, **options)
+    both = np.concatenate([total, along])
+    dx = shared_norm.batch_norm_back(dy, x, mean, var, both, count, w, b, **options)
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype is np.float32 else {"atol": 1e-13}
+    for a, b in zip((dx, along * r, total), want, strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(2, 37, 6, 4), (3, 64, 40, 36), (1, 5, 4, 4)])
+@pytest.mark.parametrize("window", WINDOWS[:1] + WINDOWS[-2:] + [((2, 2), (1, 1), (0, 0), (1, 1))])
+def test_pooled_norm_is_its_parts(window, shape, dtype):
+    kernel, stride, padding, dilation = window
+    x = np.moveaxis(values(shape[0], *shape[2:], shape[1], dtype=dtype), -1, 1)
+    w, b = (values(shape[1], dtype=dtype, seed=k) for k in (2, 3))
+    lengths = zip(shape[2:], kernel, stride, padding, dilation, strict=True)
+    size = tuple((h + 2 * p - d * (k - 1) - 1) // s + 1 for h, k, s, p, d in lengths)
+    grid = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    normal, mean, var = batch_norm.batch_norm_own(x, w, b, eps=0.1)
+    found = pooled_norm.batch_norm_pool(x, mean, var, w, b, eps=0.1, **grid, size=size)
+    if found is NotImplemented:  # no vectors here: the parts themselves are run
+        pytest.skip("this CPU, or its compiler, has no vectors")
+    y, index, _ = found
+    want = pool.max_pool2d_relu(normal, **grid, size=size)
+    assert np.array_equal(y, want[0]) and np.array_equal(index, want[1])
+    g = np.array(values(*y.shape, dtype=dtype, seed=4))
+    options = {"eps": 0.1, "shape": shape, **grid}
+    dy = pool.max_pool2d_input(g, index, shape=shape, **grid)
+    back = pooled_norm.batch_norm_own_pool_back(g, index, x, mean, var, w, **options)
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype is np.float32 else {"atol": 1e-11}
+    parts = batch_norm.batch_norm_own_back(dy, x, mean, var, w, eps=0.1)
+    for a, b in zip(back, parts, strict=True):
+        np.testing.assert_allclose(a, b, **tolerance)
+    sums = pooled_norm.batch_norm_pool_sums(g, index, x, mean, var, **options)
+    count = np.array([x.size // shape[1]], dtype)
+    dx = pooled_norm.batch_norm_pool_back(g, index, x, mean, var, np.concatenate(sums), count, w,
+                                          **options)  # fmt: skip
+    np.testing.assert_allclose(dx, back[0], **tolerance)
+
+
+@pytest.mark.parametrize("wide", [(1, 64, 7, 60), (3, 40, 33, 4), (2, 700, 13, 12)])
+def test_strips_of_winograd_are_whole_at_every_width(wide):
+    """Several strips in a row of tiles, tiles that end beyond the image; each image by itself."""
+    n, c, _, _ = wide
+    x, w = values(*wide, dtype=np.float32), values(20, c, 3, 3, dtype=np.float32, seed=1)
+    layer = {"stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    y = conv.conv2d(x, w, **layer)
+    want = conv.conv2d(x.astype(float), w.astype(float), **layer)
+    assert np.sqrt(np.mean((y - want) ** 2) / np.mean(want**2)) < 5e-6
+    alone = [conv.conv2d(x[k : k + 1], w, **layer) for k in range(n)]
+    assert np.array_equal(np.concatenate(alone), y)

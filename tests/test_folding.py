@@ -7,7 +7,8 @@ import minidp as dp
 from minidp import functional as F
 from minidp import nn, optim
 
-FOLDED = {"conv2d_relu", "max_pool2d_relu", "batch_norm_own_relu", "batch_norm_own_relu_back"}
+FOLDED = {"conv2d_relu", "max_pool2d_relu", "batch_norm_own_relu", "batch_norm_own_relu_back",
+          "batch_norm_pool", "batch_norm_own_pool_back"}  # fmt: skip
 
 
 def images(*shape, dtype="float32", device="cpu", seed=0):
@@ -106,14 +107,43 @@ def test_relu_goes_into_batch_norm(dims, affine, dtype):
     agree(found)
 
 
-def test_pooling_comes_first():
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("window", [(2,), (3, 2, 1), (3, 1), (2, 2, 0, 1, False, True)])
+def test_batch_norm_relu_and_pooling_are_one(window, bias, dtype):
     def make():
-        layer = nn.Conv2d(3, 8, 3, bias=False)
-        return nn.Sequential(layer, nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+        layer = nn.Conv2d(3, 8, 3, bias=bias, dtype=dtype)
+        norm = nn.BatchNorm2d(8, affine=bias, dtype=dtype)
+        return nn.Sequential(layer, norm, nn.ReLU(), nn.MaxPool2d(*window))
 
-    found, names = both(make, images(2, 3, 8, 8))
-    assert counts(names) == {"max_pool2d_relu": 1}
-    agree(found)
+    found, names = both(make, images(3, 3, 9, 8, dtype=dtype))
+    assert counts(names) == {"batch_norm_pool": 1, "batch_norm_own_pool_back": 1}
+    assert not {"batch_norm_own", "max_pool2d_relu", "max_pool2d_input"} & {*names}
+    agree(found, exact=False)
+
+
+def test_pooling_without_relu_is_spread_at_once():
+    def make():
+        return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.MaxPool2d(2))
+
+    found, names = both(make, images(2, 3, 9, 8))
+    assert names.count("batch_norm_own") == names.count("batch_norm_own_pool_back") == 1
+    agree(found, exact=False)
+
+
+def test_what_is_normalised_and_pooled_may_be_seen():
+    class Seen(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+
+        def forward(self, x):
+            y = self.norm(self.conv(x))
+            return F.max_pool2d(y.relu(), 2), y
+
+    found, names = both(Seen, images(2, 3, 9, 8))
+    assert "batch_norm_pool" not in names and "max_pool2d_input" in names
+    agree(found, exact=False)
 
 
 def test_a_step_without_backward():

@@ -37,7 +37,10 @@ KERNELS = {
         "avg_pool2d",
         "avg_pool2d_input",
     ),
+    "pooled_norm": ("batch_norm_pool", "batch_norm_own_pool_back", "batch_norm_pool_sums",
+                    "batch_norm_pool_back"),
     "reduce": ("sum",),
     "resize": ("resample", "resample_input"),
+    "shared_norm": ("batch_moments", "batch_norm_shared", "batch_norm_sums", "batch_norm_back"),
     "softmax": ("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
 }

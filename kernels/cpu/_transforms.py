@@ -98,11 +98,11 @@ class _Transform:
         self.steps, self.ranges = [v.bytes(build, step) for step in numbers[:4]], numbers[4:]
         self.places = [build.inttoptr(place, POINTER) for place in (source, target, extra)]
         inside, end = (self.function.append_basic_block(name) for name in ("inside", "end"))
-        if self.name in ("input", "cotangent", "output"):
+        if self.name == "output":
             edge = self.function.append_basic_block("edge")
             build.cbranch(self._is_inside(build), inside, edge)
             self._loop(edge, end, True)
-        else:  # weights have no edge
+        else:  # what is read has a frame around it
             build.branch(inside)
         self._loop(inside, end, False)
         ir.IRBuilder(end).ret_void()
@@ -135,9 +135,9 @@ class _Transform:
         offset = v.bytes(build, begin)
         source, target, extra = (build.gep(place, [offset]) for place in self.places)
         (mask,) = v.masks(build, build.sub(self.columns, begin), 1)
-        lines = self._read(build, source, mask, checked)
+        half = self._read(build, source, mask)
         bias = v.load(build, extra, mask) if self.is_biased else None
-        self._write(build, target, mask, checked, self._both_ways(build, lines), bias)
+        self._write(build, target, mask, checked, half, bias)
         following = build.add(begin, INTEGER(v.lanes))
         begin.add_incoming(following, build.block)
         build.cbranch(build.icmp_signed("<", following, self.columns), build.block, end)
@@ -148,13 +148,12 @@ class _Transform:
             return mask
         return build.select(build.and_(self.rows[i], self.pixels[j]), mask, self.none)
 
-    def _read(self, build, source, mask, checked):
-        """The columns of the source, each a list of vectors."""
-        v, checked = self.vectors, checked and self.name in ("input", "cotangent")
+    def _read(self, build, source, mask):
+        """M X, column by column: each is multiplied as soon as it is there, to save registers."""
         rows = self._lines(build, source, self.steps[0], self.wide)
         grid = [self._lines(build, row, self.steps[1], self.wide) for row in rows]
-        return [[v.load(build, grid[i][j], self._mask(build, mask, checked, i, j))
-                 for i in range(self.wide)] for j in range(self.wide)]  # fmt: skip
+        return [self._times(build, [self.vectors.load(build, row[j], mask) for row in grid])
+                for j in range(self.wide)]  # fmt: skip
 
     def _lines(self, build, place, step, count):
         """Addresses `step` apart."""
@@ -163,17 +162,13 @@ class _Transform:
             places.append(build.gep(places[-1], [step]))
         return places
 
-    def _both_ways(self, build, columns):
-        """M X M^T, row by row, of the columns of X."""
-        half = [self._times(build, column) for column in columns]
-        return [self._times(build, [column[i] for column in half]) for i in range(self.high)]
-
-    def _write(self, build, target, mask, checked, rows, bias):
-        v, checked = self.vectors, checked and self.name == "output"
+    def _write(self, build, target, mask, checked, half, bias):
+        """M X M^T, row by row, from the columns of M X."""
+        v = self.vectors
         places = self._lines(build, target, self.steps[2], self.high)
-        for i, (place, row) in enumerate(zip(places, rows, strict=True)):
+        for i, place in enumerate(places):
             line = self._lines(build, place, self.steps[3], self.high)
-            for j, value in enumerate(row):
+            for j, value in enumerate(self._times(build, [column[i] for column in half])):
                 value = value if bias is None else build.fadd(value, bias)
                 value = v.relu(build, value) if self.is_rectified else value
                 v.store(build, value, line[j], self._mask(build, mask, checked, i, j))
@@ -200,9 +195,13 @@ class _Transform:
         return results
 
     def _sum(self, build, factors, values):
-        """The sum of factors times values, the simple factors first."""
+        """The sum of factors times values, the simple factors first; what all have is added last,
+        in a doubling: there are instructions for sums beside those for products."""
         v, total = self.vectors, None
         terms = [term for term in zip(factors, values, strict=True) if term[0]]
+        if len(terms) > 1 and {abs(factor) for factor, _ in terms} == {2}:
+            half = self._sum(build, [factor / 2 for factor in factors], values)
+            return build.fadd(half, half)
         for factor, value in sorted(terms, key=lambda term: abs(term[0]) != 1):
             wide = v.constant(factor)
             if total is None:

@@ -12,7 +12,7 @@ from llvmlite import ir
 from ._machine_code import INTEGER, address
 from ._microkernel import POINTER, SHORT, Vectors
 
-KINDS = ("largest", "positive", "placed", "added")
+KINDS = ("largest", "positive", "placed", "added", "summed")
 NONE = -1  # in the type of an index, so that no tap has this number
 
 
@@ -20,14 +20,16 @@ def window(target, dtype, index, kind):
     """The address of a function of pixels' windows in a row, to be called with
 
     (image, values, index, channels, rows, columns, row step, column step, tap, tap step,
-     pixels, move)
+     pixels, move, extra)
 
     `image` is the first tap's place in the first window, other taps lie `row step` and `column
     step` apart, the next window `move` (all in values). There are rows x columns taps, numbered
     from `tap` on, a row of them `tap step` after the other. "largest" writes the largest of each
     window to values and its tap to index (uint8 or int32): the first of equals, the last NaN.
     "positive" does so too, but writes 0 and `NONE` where the largest is not positive.
-    "placed" writes values to their taps and zeros to all others, "added" adds them.
+    "placed" writes values to their taps and zeros to all others, "added" adds them. "summed"
+    changes no image: behind `extra` lie a mean for each channel and two sums, to which the values
+    of taps that exist are added, and these times what the image has there, less the mean.
     """
     return address(target, write, np.dtype(dtype).char, np.dtype(index).itemsize, kind)
 
@@ -54,9 +56,10 @@ class _Window:
 
     def text(self):
         v = self.vectors
-        self.function, build = v.function(12)
+        self.function, build = v.function(13)
         (image, values, index, self.channels, rows, columns, row_step, column_step, self.tap,
-         self.tap_step, pixels, move) = self.function.args  # fmt: skip
+         self.tap_step, pixels, move, extra) = self.function.args  # fmt: skip
+        self.extra = build.inttoptr(extra, POINTER)
         self.counts = rows, columns
         self.steps = v.bytes(build, row_step), v.bytes(build, column_step)
         places = [build.inttoptr(place, POINTER) for place in (image, values, index)]
@@ -91,13 +94,14 @@ class _Window:
         wide = INTEGER(v.lanes * v.size)
         steps = wide, wide, INTEGER(v.lanes * self.index_size)
         count = build.sdiv(build.add(self.channels, INTEGER(v.lanes - 1)), INTEGER(v.lanes))
-        moving = [*zip(places, steps, strict=True), (self.channels, INTEGER(-v.lanes))]
+        moving = [*zip(places, steps, strict=True), (self.extra, wide),
+                  (self.channels, INTEGER(-v.lanes))]  # fmt: skip
         build, _ = self._loop(build, count, moving, [], self._channels)
         return build, []
 
     def _channels(self, build, places, _):
         """One vector of channels of one window."""
-        v, (image, values, index, left) = self.vectors, places
+        v, (image, values, index, extra, left) = self.vectors, places
         (mask,) = v.masks(build, left, 1)
         tap = build.trunc(self.tap, SHORT)
         index = build.bitcast(index, self.narrow.as_pointer())
@@ -108,7 +112,15 @@ class _Window:
             chosen = build.call(self._load, [index, SHORT(self.index_size), mask, none])
             chosen = chosen if self.index_size == 4 else build.zext(chosen, self.taps)
             held = [v.load(build, values, mask), chosen]
+        if self.kind == "summed":
+            step = v.bytes(build, self.channels)
+            sums = [build.gep(extra, [step]), build.gep(extra, [build.mul(step, INTEGER(2))])]
+            self.mean = v.load(build, extra, mask)
+            held += [v.load(build, place, mask) for place in sums]
         build, held = self._rows(build, image, tap, mask, held)
+        if self.kind == "summed":
+            for place, value in zip(sums, held[2:], strict=True):
+                v.store(build, value, place, mask)
         if self.kind == "positive":
             held = self._rectified(build, *held)
         if self.is_choice:
@@ -133,7 +145,7 @@ class _Window:
 
         return self._loop(build, self.counts[0], [(image, self.steps[0]), (tap, step)], held, row)
 
-    def _tap(self, build, place, tap, mask, value, chosen):
+    def _tap(self, build, place, tap, mask, value, chosen, *sums):
         """The largest so far and its tap; or the cotangent and where it belongs, unchanged."""
         v, tap = self.vectors, self.vectors.spread(build, tap, self.taps)
         if self.is_choice:
@@ -142,6 +154,10 @@ class _Window:
             wins = build.or_(build.fcmp_ordered(">", new, value), is_nan)
             return [build.select(wins, new, value), build.select(wins, tap, chosen)]
         mine = build.select(build.icmp_signed("==", chosen, tap), value, v.zero)
+        if self.kind == "summed":
+            distance = build.fsub(v.load(build, place, mask), self.mean)
+            return [value, chosen, build.fadd(sums[0], mine),
+                    v.fma(build, mine, distance, sums[1])]  # fmt: skip
         if self.kind == "added":
             mine = build.fadd(v.load(build, place, mask), mine)
         v.store(build, mine, place, mask)

@@ -2,11 +2,12 @@
 
 Input tiles of 6 x 6 (or 8 x 8) are transformed, multiplied with transformed weights in 36 (64)
 matrix products over channels by register tiles, and transformed back, a block of some dozen tiles
-at a time; the block stays in cache, and no image is copied. See `_transforms` for formulas, errors.
+at a time; the block stays in cache, and of images a strip. See `_transforms` for formulas, errors.
 
 Costs 36 instead of 144, or 64 instead of 400, multiplications for each pair of channels and tile,
-and some hundred more for each channel: from 64 channels on, as fast as direct convolution at 290 to
-330 GFLOP/s (for 5 x 5 from 32 channels on, at 260 to 290) on a core that multiplies at 115.
+and some hundred more for each channel: from 64 channels on, as fast as direct convolution at 310 to
+350 GFLOP/s (for 5 x 5 from 32 channels on, at 270 to 300) on a core that multiplies at 115. Three
+quarters of the time are products, at 97 % of its peak; the rest is transforms, and memory.
 """
 
 import math
@@ -22,16 +23,17 @@ from ._machine_code import call
 from ._memory import empty
 from ._microkernel import loops
 from ._nests import nest
+from ._strips import Grid, lay, length
 from ._transforms import OUTPUTS, points, transform
 
 CHANNELS = 16  # of source and target at least, so that products outweigh transforms
 TILES = 9  # of an image at least, so that they outweigh the transform of the weights
 CHAIN = {3: 128, 5: 64}  # channels in one sum: errors of longer ones would be felt
 TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
+WIDE = 1 << 14  # channels squared from which on the sums of a weight gradient are far from the core
 GAP = 16  # values between planes: planes a power of two apart would share lines of the cache
 
-Grid = namedtuple("Grid", "high wide depth offset_h offset_w")  # images, and where tiles begin
-Sizes = namedtuple("Sizes", "source target size down across block chain width most")
+Sizes = namedtuple("Sizes", "source target size down across block chain width most strip")
 
 
 def fits(x, weights, output, stride, padding, dilation, groups):
@@ -57,8 +59,9 @@ class Blocks:
         down, across = (-(-length // OUTPUTS) for length in target)
         self.planes = size**2
         chain = min(c, CHAIN[self.r])
+        strip = length(size, max(c, k), across, OUTPUTS)
         self.sizes = Sizes(Grid(*source, c, *offset), Grid(*target, k, 0, 0), size, down, across,
-                           block, chain, self.layer.width, rows)  # fmt: skip
+                           block, chain, self.layer.width, rows, strip)  # fmt: skip
         self.width = -(-k // self.layer.width) * self.layer.width
         self.weights = self.planes * c * self.width
         self.loops = np.array([
@@ -74,9 +77,19 @@ class Blocks:
         depths = self.direct.sums, self.direct.columns
         return [empty(self.planes * (self.sizes.block * depth + GAP), dtype) for depth in depths]
 
+    def frames(self, dtype):
+        """Memory for a strip of the source, and for one of the target."""
+        return [empty(self.sizes.size * _line(self.sizes.strip, self.sizes.size, depth), dtype)
+                for depth in (self.direct.sums, self.direct.columns)]  # fmt: skip
+
     def tiles(self, n):
         """How many tiles n images have."""
         return n * self.sizes.down * self.sizes.across
+
+
+def _line(strip, size, depth):
+    """Values of a row of a strip in its frame."""
+    return (strip * OUTPUTS + size - OUTPUTS) * depth + GAP
 
 
 @lru_cache(maxsize=512)
@@ -124,13 +137,14 @@ def _convolve(blocks, source, w, b, target, relu=False):
     starts = ("zero", "add")[: 1 + (direct.sums > sizes.chain)]
     tiles = _tiles(direct.layer, counts, direct.columns, starts)
     bias, planes = empty(0, w.dtype) if b is None else ready(b), blocks.memory(w.dtype)
-    multiply(tiles, blocks.loops, into, out, source.reshape(-1), weights, bias, *planes,
-             target.reshape(-1), count, sizes)  # fmt: skip
+    multiply(tiles, blocks.loops, into, out, source.reshape(-1), blocks.frames(w.dtype)[0], weights,
+             bias, *planes, target.reshape(-1), count, sizes)  # fmt: skip
 
 
 def conv2d_weight(cotangents, images, dw, *layer):
     """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
-    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=TOGETHER[1])
+    block = TOGETHER[1] * (1 if math.prod(dw.shape[:2]) <= WIDE else 2)
+    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=block)
     direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
     c, k, count = direct.sums, direct.columns, blocks.tiles(len(images))
     sums, total = (empty(size * c * blocks.width, dw.dtype) for size in (blocks.planes, r * r))
@@ -141,7 +155,7 @@ def conv2d_weight(cotangents, images, dw, *layer):
     ])  # fmt: skip
     tiles = _tiles(direct.layer, (c,), k, ("zero", "add")[: 1 + (count > sizes.block)])
     correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1),
-              *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
+              *blocks.frames(dw.dtype), *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
     transform_sums(back, sums, total, c, blocks.width, r, sizes.size)
     unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2
     unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
@@ -176,17 +190,23 @@ def place_of(tile, sizes):
     return tile // (down * across), tile // across % down * OUTPUTS, tile % across * OUTPUTS
 
 
-def read(turn, images, planes, first, last, grid, size, sizes):
-    """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes."""
+def read(turn, images, frame, planes, first, last, grid, size, sizes):
+    """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes.
+
+    A strip is laid at its first tile, and stays for the tiles of it that are in the next block.
+    """
     item, c, step = planes.itemsize, grid.depth, sizes.block * grid.depth + GAP
+    line = (sizes.strip * OUTPUTS + size - OUTPUTS) * c + GAP
     for tile in range(first, last):
         image, row, pixel = place_of(tile, sizes)
-        top, left = row - grid.offset_h, pixel - grid.offset_w
-        source = ((image * grid.high + top) * grid.wide + left) * c
-        source = images.ctypes.data + source * item
+        place = tile % sizes.across % sizes.strip
+        if place == 0:
+            many = min(sizes.strip, sizes.across - tile % sizes.across)
+            lay(images, frame, image, row - grid.offset_h, pixel - grid.offset_w, size,
+                many * OUTPUTS + size - OUTPUTS, line, grid)  # fmt: skip
+        source = frame.ctypes.data + place * OUTPUTS * c * item
         target = planes.ctypes.data + (tile - first) * c * item
-        call(turn, (source, target, c, grid.wide * c, c, sizes.size * step, step, -top,
-                    min(size, grid.high - top), -left, min(size, grid.wide - left),
+        call(turn, (source, target, c, line, c, sizes.size * step, step, 0, size, 0, size,
                     source))  # fmt: skip
 
 
@@ -210,14 +230,14 @@ def product(tiles, a, a_step, b, b_step, c, c_step, rows, columns, numbers, size
 
 
 @nest
-def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, count, sizes):
+def multiply(tiles, numbers, into, out, x, frame, weights, bias, planes, products, y, count, sizes):
     """y: input tiles to planes, their products, and back, block after block of tiles."""
     source, target, item = sizes.source, sizes.target, x.itemsize
     c, k, width = source.depth, target.depth, sizes.width
     step, panel = sizes.block * k + GAP, c * width * item
     for first in range(0, count, sizes.block):
         last = min(count, first + sizes.block)
-        read(into, x, planes, first, last, source, sizes.size, sizes)
+        read(into, x, frame, planes, first, last, source, sizes.size, sizes)
         for plane in range(sizes.size**2):
             a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
             b = weights.ctypes.data + plane * ((k + width - 1) // width) * panel
@@ -237,16 +257,16 @@ def multiply(tiles, numbers, into, out, x, weights, bias, planes, products, y, c
 
 
 @nest
-def correlate(tiles, numbers, into, turn, x, g, planes, others, sums, count, sizes):
+def correlate(tiles, numbers, into, turn, x, g, frame, strip, planes, others, sums, count, sizes):
     """sums (size, size, c, columns): products of a block's input and cotangent tiles, added up."""
     source, target, item, width = sizes.source, sizes.target, x.itemsize, sizes.width
     c, k = source.depth, target.depth
     columns = (k + width - 1) // width * width
     for first in range(0, count, sizes.block):
         last = min(count, first + sizes.block)
-        read(into, x, planes, first, last, source, sizes.size, sizes)
+        read(into, x, frame, planes, first, last, source, sizes.size, sizes)
         outputs = min(OUTPUTS, sizes.size)  # Numba would compile `read` once more for a literal
-        read(turn, g, others, first, last, target, outputs, sizes)
+        read(turn, g, strip, others, first, last, target, outputs, sizes)
         starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
         for plane in range(sizes.size**2):
             a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item

@@ -24,14 +24,14 @@ def _empty_images(images, size, dtype):
 
 
 @nest
-def _clear(x):
+def clear(x):
     x[:] = 0
 
 
 def _zero_images(shape, dtype):
     n, c, h, w = shape
     images = empty((n, h, w, c), dtype)
-    _clear(images.reshape(-1))
+    clear(images.reshape(-1))
     return images
 
 
@@ -61,7 +61,7 @@ def _chosen(x, grid, size, dtype, kind):
     none = np.array(none).astype(dtype)[()]
     if host() and y.size:
         function = window(host(), x.dtype, index.dtype, kind)
-        _each_window(function, True, images, y, index, lowest, none, *grid)
+        each_window(function, True, images, y, index, lowest, none, *grid, 0)
     else:
         _max(images, y, index, *grid)
         if kind == "positive":
@@ -85,9 +85,10 @@ def _taps(start, kernel, dilation, size):
 
 
 @nest
-def _each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
-                 dh, dw):  # fmt: skip
-    """Call a function of `_windows` for each row of windows: whole windows at once, edges alone."""
+def each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
+                dh, dw, extra):  # fmt: skip
+    """Call a function of `_windows`, which is given `extra`, for each row of windows: whole windows
+    at once, edges alone."""
     (_, h, w, c), (count, o, p, _) = images.shape, values.shape
     item, small = images.itemsize, index.itemsize
     inside, end = min(p, (pw + sw - 1) // sw), max(0, (w - (kw - 1) * dw - 1 + pw) // sw + 1)
@@ -104,8 +105,8 @@ def _each_window(function, is_choice, images, values, index, lowest, none, kh, k
                 call(function, (images.ctypes.data + place * c * item,
                                 values.ctypes.data + at * c * item,
                                 index.ctypes.data + at * c * small, c, last - first, stop - begin,
-                                dh * w * c, dw * c, first * kw + begin, kw, many,
-                                sw * c))  # fmt: skip
+                                dh * w * c, dw * c, first * kw + begin, kw, many, sw * c,
+                                extra))  # fmt: skip
             elif is_choice:
                 for alone in range(pixel, pixel + many):
                     _nothing(values[n, i, alone], index[n, i, alone], lowest, none)
@@ -164,11 +165,11 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     elif grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
         dx = empty((n, *image, c), g.dtype)  # windows tile the image: places are written once
         function = window(host(), g.dtype, index.dtype, "placed")
-        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
     else:
         dx = _zero_images(shape, g.dtype)
         function = window(host(), g.dtype, index.dtype, "added")
-        _each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
     return channels_first(dx)
 
 
@@ -194,7 +195,7 @@ def max_pool2d_gather(h, index, *, kernel, stride, padding, dilation):
         return NotImplemented
     images, chosen = channels_last(h), channels_last(index)
     y = empty(chosen.shape, h.dtype)
-    _clear(y.reshape(-1))
+    clear(y.reshape(-1))
     _gather_chosen(images, chosen, y, *kernel, *stride, *padding, *dilation)
     return channels_first(y)
 

@@ -19,6 +19,7 @@ from minidp.functions.distance import cosine_similarity, pairwise_distance, pdis
 from minidp.functions.reduce import norm
 from minidp.mode import aside, mode, told_as
 from minidp.ops import normalize as ops
+from minidp.ops import shared_norm as shared
 from minidp.ops.collective import all_reduce
 from minidp.ops.elementwise import full_like
 from minidp.ops.layout import concat, embed, reshape
@@ -65,22 +66,29 @@ def by_batch(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Normalised by the batch's own statistics; these too: the mean, the unbiased variance.
 
-    In two passes, the mean first, so that the variance of large numbers loses no digits. Without
-    ``sync`` they are those of the rows of this replica.
+    Without ``sync`` they are those of the rows of this replica.
     """
     x = _wide(input, input)
     count = input.numel() // max(1, input.shape[1])
-    if (mode.replica is None or mode.replica.alone or not sync) and count:
+    if mode.replica is None or mode.replica.alone or not sync:
         return _alone(x, weight, bias, eps, count, input)
-    mean, counted = _mean(ops.per_channel(x), count, "batch norm mean", sync)
+    mean, var, counted = shared.merged_moments(_moments(x.detach(), count))
     if 0 < input.numel() <= input.shape[1]:  # one value has no variance
-        aside(_check_count, counted, input)
-    deviation = x - ops.channels(mean, x)
-    var, _ = _mean(ops.per_channel(deviation * deviation), count, "batch norm variance", sync)
-    y = given(input, mean, var, weight, bias, eps)
-    if isinstance(counted, int) and counted == 0:  # the batch has no rows, and no statistics
-        return y, None, None
-    return y, mean.detach(), var.detach() * (counted / (counted - 1))
+        aside(_check_count, counted.reshape(()), input)
+    weight, bias = (_wide(each, input) for each in (weight, bias))
+    y, _ = shared.batch_norm_shared(x, mean, var, counted, weight, bias, eps=eps, rectify=False)
+    return y.type(input.dtype), mean, var * (counted / (counted - 1))
+
+
+def _moments(x: Tensor, count: int) -> Tensor:
+    """Rows of (number of values, means, variances), one of each replica that has rows: all know
+    all after one exchange."""
+    mean, var = shared.batch_moments(x)
+    here = concat(full_like(mean[:1], value=count), mean, var, dim=0).unsqueeze(0)
+    assert mode.replica is not None
+    place, places = mode.replica.place
+    rows = embed(here, shape=(places, here.shape[1]), dim=0, start=place)
+    return all_reduce(rows, name=shared.STATISTICS)
 
 
 def _alone(
@@ -95,6 +103,8 @@ def _alone(
         vectors = [_wide(each, input) for each in (weight, bias)]
         y, mean, var = ops.batch_norm_own(x, *vectors, eps=eps)
         y = y.type(input.dtype)
+    if not count:  # the batch has no rows, and no statistics
+        return y, None, None
     unbiased = var.detach() * (count / (count - 1) if count > 1 else math.nan)
     return y, mean.detach(), unbiased
 
@@ -112,14 +122,13 @@ def _wide(x: Any, input: Tensor) -> Any:
     return x.type(float32) if x is not None and input.dtype == float16 else x
 
 
-def _mean(total: Tensor, count: int, name: str, sync: bool = True) -> tuple[Tensor, Any]:
-    """(total / count, count), both over the rows of all replicas; the count stays on the device."""
-    if mode.replica is None or not sync:
-        return total / max(count, 1), count
+def _mean(total: Tensor, count: int, name: str) -> Tensor:
+    """total / count, both over the rows of all replicas."""
+    if mode.replica is None:
+        return total / max(count, 1)
     here = full_like(total.detach()[:1], value=count)
     sums = all_reduce(concat(total, here, dim=0), name=name)
-    counted = sums[-1].detach()
-    return sums[:-1] / counted, counted
+    return sums[:-1] / sums[-1].detach()
 
 
 @told_as("more than one row?")
@@ -173,8 +182,8 @@ def instance_norm(
         rows = x.detach().flatten(2)
         center = rows.mean(dim=2, keepdim=True)
         var = (rows - center).square().sum(dim=2) / (places - 1)
-        mean, _ = _mean(center.squeeze(2).sum(dim=0), len(rows), "instance norm mean")
-        var, _ = _mean(var.sum(dim=0), len(rows), "instance norm variance")
+        mean = _mean(center.squeeze(2).sum(dim=0), len(rows), "instance norm mean")
+        var = _mean(var.sum(dim=0), len(rows), "instance norm variance")
         track(running_mean, running_var, mean, var, momentum)
     _check_vectors("instance_norm", input, input.shape[1:2], weight, bias)
     return _grouped("instance_norm", input, max(1, input.shape[1]), weight, bias, eps)

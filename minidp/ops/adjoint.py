@@ -25,12 +25,18 @@ def composite(line: str, **options: Any) -> Callable[[Callable[..., Any]], Calla
 
         @wraps(function)
         def call(*inputs: Any, **constants: Any) -> Any:
-            recorded = mode.grad and any(isinstance(each, Tensor) for each in inputs)
-            return function(None, *inputs, **constants) if recorded else whole(*inputs, **constants)
+            if recorded(*inputs):
+                return function(None, *inputs, **constants)
+            return whole(*inputs, **constants)
 
         return call
 
     return declare
+
+
+def recorded(*values: Any) -> bool:
+    """Whether what is done with these is recorded, to be differentiated again."""
+    return mode.grad and any(isinstance(each, Tensor) for each in values)
 
 
 def each(adjoint: Callable[..., Any], names: str) -> dict[str, Any]:

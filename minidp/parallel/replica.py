@@ -195,6 +195,11 @@ class World:
         """Whether no other replica has rows now."""
         return len(self.active) == 1
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Which one this is of those that have rows now, and how many these are."""
+        return self.active.index(self.rank), len(self.active)
+
     def all_reduce(self, array: Array, name: str) -> Array:
         """The sum over the replicas that have rows, on this replica's device."""
         if self.alone:

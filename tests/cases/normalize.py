@@ -47,6 +47,115 @@ def _batch_norm_own_relu_back(rng):
     return found
 
 
+@row("batch_moments")
+def _batch_moments(rng):
+    return [Sample([normal(rng, *s)]) for s in BATCHES]
+
+
+@row("merged_moments", broadcasts=False)
+def _merged_moments(rng):
+    return [Sample([positive(rng, k, 2 * c + 1)]) for k, c in ((1, 1), (3, 2), (2, 5))]
+
+
+def _shared(rng, s, has, rectify):
+    affine = [normal(rng, s[1]), normal(rng, s[1])] if has else [None, None]
+    moments = [normal(rng, s[1]), positive(rng, s[1])]
+    return moments, affine, {"eps": 0.1, "rectify": rectify}
+
+
+CASES = [(s, has, rectify) for s in BATCHES for has in (True, False) for rectify in (True, False)]
+
+
+@row("batch_norm_shared")
+def _batch_norm_shared(rng):
+    """Not compared with differences: mean and var are those of x. See test_shared_norm."""
+    found = []
+    for s, has, rectify in CASES:
+        x, (_, affine, constants) = normal(rng, *s), _shared(rng, s, has, rectify)
+        axes = (0, *range(2, x.ndim))
+        arrays = [x, x.mean(axis=axes), x.var(axis=axes), np.array([x.size / s[1]]), *affine]
+        found.append(Sample(arrays, constants, smooth=False))
+    return found
+
+
+@row("batch_norm_sums", broadcasts=False)
+def _batch_norm_sums(rng):
+    found = []
+    for s, has, rectify in CASES:
+        moments, affine, constants = _shared(rng, s, has, rectify)
+        arrays = [normal(rng, *s), normal(rng, *s), *moments, *affine]
+        found.append(Sample(arrays, constants))
+    return found
+
+
+@row("batch_norm_back", broadcasts=False)
+def _batch_norm_back(rng):
+    found = []
+    for s, has, rectify in CASES:
+        moments, affine, constants = _shared(rng, s, has, rectify)
+        sums = [normal(rng, 2 * s[1]), positive(rng, 1)]
+        arrays = [normal(rng, *s), normal(rng, *s), *moments, *sums, *affine]
+        found.append(Sample(arrays, constants))
+    return found
+
+
+POOLS = (  # x, kernel, stride, padding, dilation, size
+    ((2, 3, 4, 6), (2, 2), (2, 2), (0, 0), (1, 1), (2, 3)),
+    ((1, 17, 5, 4), (3, 2), (2, 1), (1, 0), (1, 2), (3, 2)),
+    ((2, 2, 3, 3), (2, 2), (1, 1), (0, 0), (1, 1), (2, 2)),
+)
+
+
+def _pool(rng, case, has):
+    """x, its normalisation, a cotangent of the pool, places, and what says where windows lie."""
+    shape, kernel, stride, padding, dilation, size = case
+    c, pooled = shape[1], (*shape[:2], *size)
+    affine = [normal(rng, c) if given else None for given in has]
+    moments = [normal(rng, c), positive(rng, c)]
+    grid = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    places = rng.integers(0, kernel[0] * kernel[1], pooled).astype("uint8")
+    return normal(rng, *shape), moments, affine, normal(rng, *pooled), places, grid
+
+
+@row("batch_norm_pool")
+def _batch_norm_pool(rng):
+    found = []
+    for case in POOLS:
+        for has in ((True, True), (False, False)):
+            x, moments, affine, _, _, grid = _pool(rng, case, has)
+            found.append(Sample([x, *moments, *affine], {"eps": 0.1, **grid, "size": case[-1]}))
+    return found
+
+
+def _pool_backs(rng, arrays):
+    """Calls of a way back; ``arrays(moments, weight)`` are those behind x."""
+    found = []
+    for case in POOLS:
+        for has in (True, False):
+            x, moments, (weight,), g, places, grid = _pool(rng, case, (has,))
+            constants = {"eps": 0.1, "shape": x.shape, **grid}
+            found.append(Sample([g, places, x, *arrays(moments, weight)], constants))
+    return found
+
+
+@row("batch_norm_own_pool_back", broadcasts=False)
+def _batch_norm_own_pool_back(rng):
+    return _pool_backs(rng, lambda moments, weight: [*moments, weight])
+
+
+@row("batch_norm_pool_sums", broadcasts=False)
+def _batch_norm_pool_sums(rng):
+    return _pool_backs(rng, lambda moments, weight: moments)
+
+
+@row("batch_norm_pool_back", broadcasts=False)
+def _batch_norm_pool_back(rng):
+    def arrays(moments, weight):
+        return [*moments, normal(rng, 2 * len(moments[0])), positive(rng, 1), weight]
+
+    return _pool_backs(rng, arrays)
+
+
 GROUPS = (((4, 3), 1, True), ((2, 6, 4), 3, True), ((2, 4, 3, 2), 2, False), ((3, 5), 1, False),
           ((0, 4), 2, True), ((2, 3, 0), 1, True), ((3, 37), 1, True), ((2, 3, 5), 3, True),
           ((1, 40, 3), 5, True))  # fmt: skip
