@@ -18,7 +18,8 @@ struct dim3 {
     constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-#define UNCHECKED __attribute__((no_sanitize_address)) // the emulator's own memory, see checks.h
+#define UNCHECKED __attribute__((no_sanitize_address, no_sanitize("bounds"), no_sanitize("alignment")))
+#define VISIBLE __attribute__((visibility("default"))) // to who loads this; all else is hidden
 
 namespace emulated {
 constexpr unsigned THREADS = 1024, WARP = 32;         // the limits of every NVIDIA GPU in use
@@ -56,12 +57,13 @@ struct Fiber {
 };
 
 struct Touch {                                         // who touched four bytes of shared memory
-    unsigned epoch; uint16_t warp_epoch, thread; uint8_t bytes; bool atomic; uintptr_t caller;
+    unsigned epoch, caller; uint16_t warp_epoch, thread; uint8_t bytes; bool atomic;
 };
+struct Cell { Touch written, read; };                  // the last touches of each kind
 struct Memory {                                        // of one CPU thread, kept between launches
     Fiber fibers[THREADS]; unsigned order[THREADS]; char message[512];
     alignas(128) char shared[SHARED];
-    Touch written[SHARED / 4], read[SHARED / 4];       // pages appear when touched
+    Cell cells[SHARED / 4]; uint64_t known[SHARED / 4];   // pages appear when touched; see checks.h
     unsigned epoch = 1, warp_epochs[THREADS / WARP];   // epoch: barriers since the CPU thread began
     char *stacks = (char *)mmap(nullptr, THREADS * STACK, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
