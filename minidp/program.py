@@ -84,16 +84,21 @@ class Program:
             self._step, self._source = source.compiled(), source
         return results
 
+    @property
+    def graphs(self) -> list[Any]:
+        """Its stretches that are CUDA graphs, as ``Backend.captured`` made them."""
+        return self._source.replayed
+
     def nbytes(self) -> int:
         """The memory that the bound copies of the step, or its CUDA graphs, hold between runs."""
-        held = self._source.replayed if self.binding is None else self.binding.free
+        held = self.graphs if self.binding is None else self.binding.free
         return sum(each.nbytes() for each in held)
 
     def let_go(self) -> None:
         """Let the memory go that it is bound to, if it is much: another program runs now."""
         if self.nbytes() <= KEPT:
             return
-        for each in self._source.replayed:
+        for each in self.graphs:
             each.let_go()
         if self.binding is not None:
             self.binding.free.clear()

@@ -59,7 +59,7 @@ class Training:
     model: Any
     x: Any
     y: Any
-    step: Callable[[], Any]
+    step: Callable[..., Any]
 
 
 def training(framework: Any, name: str, batch: int, device: str) -> Training:
@@ -73,7 +73,7 @@ def training(framework: Any, name: str, batch: int, device: str) -> Training:
     loss_of = framework.nn.CrossEntropyLoss()
     optimizer = framework.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
-    def step() -> Any:
+    def step(x: Any = x, y: Any = y) -> Any:
         optimizer.zero_grad()
         loss = loss_of(model(x), y)
         loss.backward()
