@@ -62,17 +62,23 @@ def heads(part, size):
     return sizes
 
 
+KINDS = ("gelu", "gelu_tanh", "silu", "mish", "hardswish", "elu", "softplus", "leaky_relu")
 WORK = {
     **dict.fromkeys(("embedding", "take_along", "im2col", "col2im", "lstm", "lstm_back",
-                     "batch_norm", "batch_norm_squares", "batch_norm_products",
-                     "batch_norm_slope", "sgd", "adam", "rmsprop", "adadelta", "adamax"),
+                     "rnn", "gru", "gru_back",
+                     "batch_norm", "batch_norm_squares", "batch_norm_products", "batch_norm_slope",
+                     "sgd", "adam", "rmsprop", "adadelta", "adamax"),
                     each(lambda a: a["count"])),
     **dict.fromkeys(("relu", "neg", "exp", "log", "tanh", "sigmoid", "sqrt", "add", "sub", "mul",
-                     "div", "relu_input", "fused"), each(lambda a: a["n"])),
+                     "div", "relu_input", "fused", "erf"), each(lambda a: a["n"])),
     **{f"{name}_pool2d{part}": each(lambda a: a["count"]) for name in ("max", "avg")
        for part in ("", "_input", "_gather")},
     **dict.fromkeys(("dropout", "noise"),
                     each(lambda a: -(-a["outer"] * a["inner"] // 4) * a["rows"])),
+    **dict.fromkeys([f"{name}{part}" for name in KINDS for part in ("", "_input")],
+                    each(lambda a: a["n"])),
+    **{f"running_{name}": row(lambda a: a["x"].size // a["length"], lambda a: a["length"])
+       for name in ("max", "min")},
     "pack": lambda a: (sum(blocks(a[f"count{k}"]) for k in range(8)), 256),
     "add_runs": each(lambda a: a["rows"] * a["width"]),
     **{f"{name}_short": each(lambda a: a["rows"]) for name in ("sum", "amax", "amin")},

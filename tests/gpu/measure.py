@@ -86,7 +86,7 @@ def reached(case: work.Case, times: dict[str, float], most: dict[str, float]) ->
 
 
 def models(device: str, batches: tuple[int, ...]) -> dict[str, Any]:
-    """Milliseconds a training step, eager, replayed and as one CUDA graph, without and with TF32."""
+    """Milliseconds a training step: eager, replayed, as one CUDA graph; without and with TF32."""
     torch, found = work.torch_or_none(), {}
     for tf32 in (False, True):
         dp.backends.cuda.matmul.allow_tf32 = tf32
