@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 PRELUDE = """
-extern "C" { int mutant_chosen = 0; char mutant_reached[4096]; }
+extern "C" { VISIBLE int mutant_chosen = 0; VISIBLE char mutant_reached[4096]; }
 static inline int mutant_nudge(int k) {
     mutant_reached[k] = 1;
     return mutant_chosen == k ? 1 : mutant_chosen == k + 1 ? -1 : 0;
