@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,16 @@ def run(section: str, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-u", str(Path(__file__).with_name("sections.py")), section, target]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     began = time.monotonic()
+    process = subprocess.Popen([str(part) for part in command], cwd=ROOT, env=environment,
+                               start_new_session=True)  # fmt: skip
     try:
-        status = subprocess.run(
-            [str(part) for part in command], cwd=ROOT, env=environment, timeout=LIMITS[section]
-        ).returncode
+        status: int | str = process.wait(LIMITS[section])
     except subprocess.TimeoutExpired:
         status = "out of time"
+    finally:  # nothing of it may run on while the next section measures
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     found = json.loads(target.read_text()) if target.exists() else {}
     target.unlink(missing_ok=True)
     return {"status": status, "seconds": round(time.monotonic() - began, 1), **found}
