@@ -44,7 +44,7 @@ ASSIGN = re.compile(r"([A-Za-z_][\w.]*(?:\[(?:[^\[\]]|\[[^\]]*\])*\])*)\s*(?:\+|
 INDEX = re.compile(r"([A-Za-z_]\w*|\])\[")
 COMPARE = re.compile(r"(?<=[\w)\]]) (<|<=|>|>=) ")
 START = re.compile(r"for \((?:long long|int|unsigned) \w+ = ")
-NAME = r"[A-Za-z_]\w*(?:<[^<>;]*>)?"
+NAME = r"(?:long long|[A-Za-z_]\w*(?:<[^<>;]*>)?)"
 TYPE = re.compile(rf"(?:^|[;{{(,<]|\bconst|__shared__)\s*({NAME})\s+(?:\w+\[[^\]]*\])?$")
 NO_TYPES = {"return", "else", "case"}
 
