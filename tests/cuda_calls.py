@@ -161,6 +161,12 @@ def indexed():
     yield "scatter_along", (g, index), {"shape": (9, 50), "dim": 0}
 
 
+def matrices(dtype):
+    """Pairs that linalg.product multiplies."""
+    for a, b in (((3, 5), (5, 2)), ((70, 9), (9, 130)), ((2, 4, 3), (2, 3, 4))):
+        yield random(a).astype(dtype), random(b).astype(dtype)
+
+
 def optimisers():
     pieces = random(700), None, random((3, 50))
     yield "pack", (np.zeros(1000), *pieces), {"starts": [0, 720, 800], "counts": [700, 70, 150]}

@@ -14,6 +14,7 @@ from minidp import backend as backends
 from minidp import nn, optim
 from minidp.backend.cuda_graph import Replayed
 from minidp.errors import DeviceError
+from minidp.nn import functional as F
 from minidp.optim.sgd import sgd as update
 
 LARGE, gpus = test_cuda_streams.LARGE, test_cuda_streams.gpus
@@ -54,8 +55,10 @@ def test_a_graph_replays_a_training_step(gpus):
                 assert (flat(model) == before).all()  # noted, not done
             graph.replay() if graph else step()
             losses[how].append(kept["loss"].item())
-        losses[how].append(flat(model).tobytes())
-    assert losses["graph"] == losses["eager"] and losses["eager"][0] > losses["eager"][5]
+        losses[how].append(flat(model))
+    for graph, eager in zip(losses["graph"], losses["eager"], strict=True):
+        np.testing.assert_allclose(graph, eager, 1e-5, 1e-6)  # the graph's products are ours
+    assert losses["eager"][0] > losses["eager"][5]
 
 
 def test_what_a_graph_cannot_do_raises_and_leaves_it(gpus):
@@ -107,17 +110,37 @@ def trained(devices, optimizer, capture):
     for x, y in batches(8, 12, "float32"):
         losses.append(run(x.to(devices), y.to(devices)))
         schedule.step()
-    return [each.item() for each in losses], flat(model).tobytes(), run
+    return np.array([each.item() for each in losses]), flat(model), run
 
 
 @pytest.mark.parametrize("optimizer", [sgd, adam])
-def test_a_captured_step_replays_graphs_and_has_the_eager_bytes(optimizer):
+def test_a_captured_step_replays_graphs_and_trains_as_the_eager_one(optimizer):
     eager, graphs = (trained("cuda:0", optimizer, capture) for capture in (False, True))
-    assert graphs[0] == eager[0] and graphs[1] == eager[1]
+    for graph, other in zip(graphs[:2], eager[:2], strict=True):  # products are by other kernels
+        np.testing.assert_allclose(graph, other, 1e-4, 1e-5)
     found = replayed(graphs[2])
     assert len(found) == 2 and all(each.graph is not None for each in found), graphs[2].graph
     assert "stretch0(" in graphs[2].last.program.text
     assert graphs[2].last.program.nbytes() > 0
+
+
+def test_without_products_of_matrices_graphs_have_the_eager_bytes():
+    def step(x):
+        y = F.conv2d(x, weight, padding=1)
+        weight.grad = None
+        loss = (F.max_pool2d(F.batch_norm(y, None, None, training=True), 2).tanh() ** 2).mean()
+        loss.backward()
+        return loss
+
+    run, found = dp.capture(step, fuse=False), {}
+    for how in (step, run):
+        weight = nn.Parameter(dp.tensor(np.cos(np.arange(108.0)).reshape(4, 3, 3, 3)).to("cuda:0"))
+        found[how] = []
+        for n in range(6):
+            x = dp.tensor(np.sin(np.arange(216.0) + n).reshape(2, 3, 6, 6)).to("cuda:0")
+            found[how] += [how(x).item(), weight.grad.tolist()]
+    assert found[run] == found[step]
+    assert [each.reason for each in replayed(run)] == [""] and replayed(run)[0].graph is not None
 
 
 def test_results_of_a_replay_may_be_kept_and_parameters_may_move():
@@ -246,6 +269,7 @@ def test_other_backends_give_the_function_itself():
 @pytest.mark.parametrize("wrong, message", [
     (lambda xp, x: x.tolist(), "cannot be waited for"),
     (lambda xp, x: xp.array([1.0]), "a copy from the host"),
+    (lambda xp, x: xp.matmul(x, x), "calling cuBLAS"),
     (lambda xp, x: on_another_stream(xp, x), "another stream than the one that is captured"),
     (lambda xp, x: xp.cuda.get_current_stream().wait_event(x), "an event from outside"),
     (lambda xp, x: with_the_shared_pool(xp, x), "from the pool that all share"),
@@ -257,7 +281,7 @@ def test_the_stand_in_raises_on_misuse(gpus, wrong, message):
         given = xp.cuda.Event() if "outside" in message else x
         if given is not x:
             given.record()
-        with pytest.raises(Misuse, match=message):
+        with pytest.raises((Misuse, NotImplementedError), match=message):
             graph.begin()
             try:
                 wrong(xp, given)

@@ -26,6 +26,7 @@ KERNELS = {
         *("batch_norm", "batch_norm_own", "batch_norm_own_back", "group_norm", "group_norm_back"),
     ),
     "index": ("embedding", "embedding_weight", "put", "take_along_dim", "scatter_along"),
+    "linalg": ("matmul", "linear"),
     "order": ("running_place",),
     "recurrent": ("rnn", "gru", "gru_back", "lstm", "lstm_back"),
     "attention": ("attention", "attention_back"),

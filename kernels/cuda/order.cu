@@ -52,10 +52,10 @@ __device__ void running_place(const T *x, long long *y, long long length) {
 #define RUNNING(T, W, suffix)                                                                     \
     extern "C" __global__ void minidp_running_max_##suffix(const T *x, long long *y,              \
                                                            long long length) {                    \
-        running_place<Largest, W>(x, y, length);                                                     \
+        running_place<Largest, W>(x, y, length);                                                  \
     }                                                                                             \
     extern "C" __global__ void minidp_running_min_##suffix(const T *x, long long *y,              \
                                                            long long length) {                    \
-        running_place<Smallest, W>(x, y, length);                                                    \
+        running_place<Smallest, W>(x, y, length);                                                 \
     }
 FLOAT_TYPES(RUNNING)

@@ -4,6 +4,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
+from .linalg import multiplied
 from .runtime import suffix
 
 
@@ -48,13 +49,13 @@ def gru_back(gpu, dy, dh, y, gates, h, w, *, sizes, reverse):
         arrays = (dy[at], state[:n], gates[at], y[earlier], h, dx[at], da[at])
         numbers = (n * width, going * width, width)
         gpu.launch_each("recurrent", f"gru_back_{kind}", n * width, (*arrays, *numbers))
-        state[:n] += gpu.xp.matmul(da[at], w)
+        state[:n] += multiplied(gpu, da[at], w)
     return dx, da, state
 
 
 def product(gpu, last, at, w):
     """w h of the sequences that are there in a step, dense."""
-    return gpu.contiguous(gpu.xp.matmul(last[: at.stop - at.start], w))
+    return gpu.contiguous(multiplied(gpu, last[: at.stop - at.start], w))
 
 
 def lstm(gpu, x, h, c, w, v=None, *, sizes, reverse):
@@ -67,7 +68,7 @@ def lstm(gpu, x, h, c, w, v=None, *, sizes, reverse):
     last, cell, w = copied(gpu, h), copied(gpu, c), gpu.contiguous(w.T)
     for at, _ in steps(sizes, reverse):
         n = at.stop - at.start
-        gates[at] = gpu.xp.matmul(last[:n], w)
+        gates[at] = multiplied(gpu, last[:n], w)
         args = (x[at], gates[at], cell[:n], cells[at], y[at], n * width, width)
         gpu.launch_each("recurrent", f"lstm_{kind}", n * width, args)
         last[:n] = y[at]
@@ -87,7 +88,7 @@ def lstm_back(gpu, dy, dh, dc, gates, cells, c, w, *, sizes, reverse):
         arrays = (dy[at], state[:n], cell[:n], gates[at], cells[at], cells[earlier], c, da[at])
         numbers = (n * width, going * width, width)
         gpu.launch_each("recurrent", f"lstm_back_{kind}", n * width, (*arrays, *numbers))
-        state[:n] = gpu.xp.matmul(da[at], w)
+        state[:n] = multiplied(gpu, da[at], w)
     return da, state, cell
 
 
