@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
+from types import CodeType, FunctionType
 from typing import Any
 
 from minidp.backend import get_backend
@@ -36,7 +37,26 @@ def may_be_captured(line: Line) -> bool:
     op = line.op
     if op is None or keys_of(line):
         return False
-    return isinstance(op, Fused) or (op.own and not op.exchanges and not op.writes)
+    if isinstance(op, Fused):
+        return True
+    if not op.own or op.exchanges or op.writes:
+        return False
+    return get_backend(line.device).kernel(op.name) is not None or not asks_host(op.body)
+
+
+def asks_host(function: Any, known: tuple[Any, ...] = ()) -> bool:
+    """Whether a body, or what it calls of its module, makes arrays of numbers of the host: a graph
+    would read them again from host memory that is no longer theirs."""
+    codes, names = [function.__code__], list[str]()
+    while codes:
+        code = codes.pop()
+        names += code.co_names
+        codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+    helpers = [function.__globals__.get(name) for name in names]
+    return "asarray" in names or any(
+        asks_host(each, (*known, function)) for each in helpers
+        if isinstance(each, FunctionType) and each not in known and each is not function
+    )  # fmt: skip
 
 
 class GraphSource(Source):

@@ -14,7 +14,9 @@ from minidp import backend as backends
 from minidp import nn, optim
 from minidp.backend.cuda_graph import Replayed
 from minidp.errors import DeviceError
+from minidp.graph_source import asks_host
 from minidp.nn import functional as F
+from minidp.op import OPS
 from minidp.optim.sgd import sgd as update
 
 LARGE, gpus = test_cuda_streams.LARGE, test_cuda_streams.gpus
@@ -195,6 +197,21 @@ def test_what_changes_arrays_in_place_stays_a_list():
         expected[:2] -= n / 16
         np.testing.assert_allclose(y.tolist(), expected * n / 4 + 1, 1e-5)
     assert run.replays and replayed(run) == []
+
+
+def test_bodies_that_bring_numbers_from_the_host_stay_out():
+    asking = {name for name, op in OPS.items() if op.own and asks_host(op.body)}
+    assert asking >= {"attention", "dropout", "activation", "resample", "binary_cross_entropy"}
+    assert not asking & {"add", "tanh", "amax", "matmul", "reshape", "conv2d"}
+
+    def step(x):
+        y = dp.nn.functional.interpolate(x, scale_factor=2, mode="bilinear")
+        return ((y + 1).exp().log() * 2).sum()
+
+    run = dp.capture(step, fuse=False)
+    found = [run(dp.full((1, 1, 3, 3), n / 8).to("cuda:0")).item() for n in range(6)]
+    np.testing.assert_allclose(found, [72 * (n / 8 + 1) for n in range(6)], 1e-5)
+    assert "resample(" not in run.last.program.text.split("def step")[0] and len(replayed(run)) == 1
 
 
 def test_where_capture_fails_a_warning_says_why_once_and_the_calls_go_on(gpus):
