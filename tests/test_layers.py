@@ -16,6 +16,7 @@ LAYERS = [
      "backward", "autograd", "custom", "create", "draw", "random", "printing", "line", "tape",
      "simplify", "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula",
      "fusion", "folding", "calling", "noted", "placing", "bound", "source", "bound_source",
+     "graph_source",
      "appended"),
     ("ops",),
     ("functions", "linalg"),
