@@ -78,7 +78,8 @@ UNCHECKED inline void touch(size_t number, unsigned bytes, Access access, uintpt
     if (cell.read.thread == ALL) known = known_to_all();
     else if (cell.read.thread == WHOLE_WARP + me.warp) known = known_to_warp(me.warp);
 }
-UNCHECKED __attribute__((noinline)) inline void check_shared(uintptr_t at, size_t size, Access access, uintptr_t caller) {
+UNCHECKED __attribute__((noinline)) inline void check_shared(uintptr_t at, size_t size,
+                                                             Access access, uintptr_t caller) {
     size_t first = at - (uintptr_t)here->memory->shared;
     bool inside = false;
     for (unsigned i = 0; i < here->array_count && !inside; ++i)
@@ -90,7 +91,8 @@ UNCHECKED __attribute__((noinline)) inline void check_shared(uintptr_t at, size_
         touch(cell, (1u << end) - (1u << begin), access, caller, at, size);
     }
 }
-UNCHECKED __attribute__((always_inline)) inline void check(uintptr_t at, size_t size, Access access, uintptr_t caller) {
+UNCHECKED __attribute__((always_inline)) inline void check(uintptr_t at, size_t size,
+                                                           Access access, uintptr_t caller) {
     const Launch *running = here;
     if (!running) return;                              // between launches
     const Launch &launch = *running;

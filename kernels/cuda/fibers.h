@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <sys/mman.h>
 
 struct uint3 { unsigned x, y, z; };
@@ -18,7 +19,9 @@ struct dim3 {
     constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-#define UNCHECKED __attribute__((no_sanitize_address, no_sanitize("bounds"), no_sanitize("alignment")))
+// the emulator's own memory is not looked at (see checks.h)
+#define UNCHECKED                                                                                 \
+    __attribute__((no_sanitize_address, no_sanitize("bounds"), no_sanitize("alignment")))
 #define VISIBLE __attribute__((visibility("default"))) // to who loads this; all else is hidden
 
 namespace emulated {
@@ -69,10 +72,20 @@ struct Memory {                                        // of one CPU thread, kep
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     UNCHECKED ~Memory() { munmap(stacks, THREADS * STACK); }
 };
-struct Owner { Memory *memory = nullptr; UNCHECKED ~Owner() { delete memory; } };
-UNCHECKED inline Memory &memory() {
+struct Owner {
+    Memory *memory = nullptr;
+    UNCHECKED ~Owner() {
+        if (memory) { memory->~Memory(); munmap(memory, sizeof(Memory)); }
+    }
+};
+UNCHECKED inline Memory &memory() {                    // in new pages: nobody has touched anything
     static thread_local Owner owner;
-    if (!owner.memory) owner.memory = new Memory;
+    if (!owner.memory) {
+        void *pages = mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (pages == MAP_FAILED) std::abort();
+        owner.memory = new (pages) Memory;
+    }
     return *owner.memory;
 }
 
