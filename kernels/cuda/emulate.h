@@ -198,7 +198,7 @@ inline int __float_as_int(float value) { int bits; std::memcpy(&bits, &value, 4)
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((uint64_t)a * b >> 32); }
 
 #define MINIDP_EXPORT(kernel)                                                                     \
-    extern "C" UNCHECKED VISIBLE const char *emulated_##kernel(                                           \
+    extern "C" UNCHECKED VISIBLE const char *emulated_##kernel( \
         const unsigned *grid, const unsigned *block, size_t bytes, void **arguments, int count,   \
         void *buffers, int buffer_count, uint64_t seed, int plain) {                              \
         using Bound = emulated::Bound<kernel>;                                                    \
