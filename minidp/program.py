@@ -13,6 +13,7 @@ from minidp.backend import CPU
 from minidp.bound import Binding
 from minidp.bound_source import BoundSource
 from minidp.graph import Graph
+from minidp.graph_source import GraphSource, graph_device
 from minidp.line import STATE, Value
 from minidp.mode import mode, quiet, quietly, switched
 from minidp.noted import FirstRun, may_be_noted, whereabouts
@@ -33,7 +34,9 @@ class Program:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._constants = constants_of(graph)
-        self._source = Source(graph, self._constants).written()
+        device = graph_device(graph)
+        self._source = (Source(graph, self._constants) if device is None else
+                        GraphSource(graph, self._constants, device)).written()  # fmt: skip
         self._step: Callable[..., Any] = self._source.compiled()
         self.binding: Binding | None = None
         self.bindable = any(map(may_be_noted, graph.lines))
@@ -81,13 +84,23 @@ class Program:
             self._step, self._source = source.compiled(), source
         return results
 
+    @property
+    def graphs(self) -> list[Any]:
+        """Its stretches that are CUDA graphs, as ``Backend.captured`` made them."""
+        return self._source.replayed
+
     def nbytes(self) -> int:
-        """The memory that the bound copies of the step hold between its runs."""
-        return 0 if self.binding is None else sum(copy.nbytes() for copy in self.binding.free)
+        """The memory that the bound copies of the step, or its CUDA graphs, hold between runs."""
+        held = self.graphs if self.binding is None else self.binding.free
+        return sum(each.nbytes() for each in held)
 
     def let_go(self) -> None:
-        """Let the memory of bound copies go, if it is much: another program runs now."""
-        if self.binding is not None and self.nbytes() > KEPT:
+        """Let the memory go that it is bound to, if it is much: another program runs now."""
+        if self.nbytes() <= KEPT:
+            return
+        for each in self.graphs:
+            each.let_go()
+        if self.binding is not None:
             self.binding.free.clear()
 
     def valid(self) -> bool:

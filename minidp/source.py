@@ -26,6 +26,8 @@ class Source:
         self.lines: list[str] = []
         self.places: list[Line | None] = []
         self.drawn = 0
+        self.replayed: list[Any] = []
+        """Its stretches that are CUDA graphs."""
 
     def write(self, text: str, line: Line | None = None) -> None:
         self.lines.append(text)

@@ -29,6 +29,7 @@ BINARY = {
 }  # fmt: skip
 COMPARED = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal,
             "gt": np.greater, "ge": np.greater_equal}  # fmt: skip
+CUBLAS = ("matmul", "dot", "vdot", "inner", "tensordot", "einsum")
 UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 
 
@@ -199,6 +200,8 @@ def computed(what, function, args, kwargs, allowed=()):
             raise TypeError(f"{what}: Unsupported type <class 'numpy.ndarray'>")
         if isinstance(part, np.ndarray) and WORLD.current_stream().recorded is not None:
             raise Misuse(f"{what}: a copy from the host in a captured stream")
+    if what in CUBLAS and WORLD.current_stream().recorded is not None:
+        raise NotImplementedError("calling cuBLAS API during stream capture is unsupported")
     reads, out = arrays_of((args, kwargs)), arrays_of(kwargs.get("out", ()))
     for array in reads:
         WORLD.block_of(array.host).arrive()

@@ -33,7 +33,8 @@ WHOLE = {"key": (1, 2, 3), "row": 4, "batch_dim": 0}
 
 def calls(dtype):
     """Calls of every kernel in dtype: name, arrays, constants."""
-    made = [*elementwise(), *reductions(), *rows(), *steps(), *images(), *indexed(), *optimisers()]
+    made = [*elementwise(), *reductions(), *scans(), *rows(), *steps(), *images(), *indexed(),
+            *optimisers()]  # fmt: skip
     given = [(name, arrays_in(arrays, dtype), how) for name, arrays, how in made]
     return [*given, *heads(dtype), *formulas(dtype)]
 
@@ -50,6 +51,10 @@ def elementwise():
         yield name, (x, x), {}
     for name in ("relu", "neg", "exp", "log", "tanh", "sigmoid", "sqrt"):
         yield name, (x,), {}
+    yield "erf", (x,), {}
+    for kind in ("gelu", "gelu_tanh", "silu", "mish", "hardswish", "elu", "softplus", "leaky_relu"):
+        yield "activation", (x,), {"kind": kind, "a": 0.5, "b": 1.0}
+        yield "activation_input", (x, x), {"kind": kind, "a": 0.5, "b": 1.0}
     yield "noise", (x,), WHOLE
     yield "dropout", (x,), WHOLE | {"p": 0.5}
 
@@ -76,6 +81,12 @@ def reductions():
         yield name, (random((40, 3)),), {"dim": 0, "keepdim": False}
 
 
+def scans():
+    for x, dim in ((random((3, 600)), 1), (random((40, 3)), 0)):
+        for largest in (True, False):
+            yield "running_place", (x,), {"dim": dim, "largest": largest}
+
+
 def rows():
     for x in (random((3, 10)), random((2, 70)), random((2, 600))):
         target, g = np.arange(len(x)), random(len(x))
@@ -99,6 +110,10 @@ def rows():
 def steps():
     how = {"sizes": (30, 20), "reverse": False}
     x, y, h, w = random((50, 36)), random((50, 9)), random((30, 9)), random((36, 9))
+    three = random((50, 27)), h, random((27, 9))
+    yield "rnn", (y, h, random((9, 9))), how | {"relu": False}
+    yield "gru", (*three, random(27)), how
+    yield "gru_back", (y, h, y, x, h, three[2]), how
     yield "lstm", (x, h, h, w, None), how
     yield "lstm_back", (y, h, h, np.abs(x), y, h, w), how
 
@@ -144,6 +159,12 @@ def indexed():
     index = rng.integers(0, 9, (20, 50))
     yield "take_along_dim", (table, index), {"dim": 0}
     yield "scatter_along", (g, index), {"shape": (9, 50), "dim": 0}
+
+
+def matrices(dtype):
+    """Pairs that linalg.product multiplies."""
+    for a, b in (((3, 5), (5, 2)), ((70, 9), (9, 130)), ((2, 4, 3), (2, 3, 4))):
+        yield random(a).astype(dtype), random(b).astype(dtype)
 
 
 def optimisers():

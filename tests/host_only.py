@@ -16,6 +16,7 @@ REPLICAS = {
         "test_the_evaluated_loss_is_that_of_all_rows_at_once",
     ),
     "test_launch": ("test_an_optimiser_may_have_groups_and_leave_parameters_out",),
+    "test_recurrent": ("test_dropout_between_layers_does_not_depend_on_the_split",),
     "test_scheduler": (
         "test_a_replica_with_ignored_labels_only",
         "test_batches_of_tuples_and_dicts",

@@ -24,8 +24,8 @@ class Misuse(AssertionError):
 class Block:
     """A piece of memory, and who used it when: {stream: its clock}."""
 
-    def __init__(self, size, pool):
-        self.size, self.pool, self.pending = size, pool, []
+    def __init__(self, size):
+        self.size, self.pending = size, []
         self.written, self.used = {}, {}
 
     def arrive(self):
@@ -35,6 +35,8 @@ class Block:
         self.pending = []
 
     def touch(self, stream, write, what):
+        if getattr(WORLD.thread, "capturing", None) not in (None, stream):
+            raise Misuse(f"{what} on another stream than the one that is captured")
         for other, tick in (self.used if write else self.written).items():
             if max(stream.clock.get(other, 0), WORLD.seen().get(other, 0)) < tick:
                 raise Misuse(f"{what} on {stream} touches memory that {other} used: no event "
@@ -46,6 +48,20 @@ class Block:
         self.used[stream] = tick
         if write:
             self.written = {stream: tick}
+
+
+def root_of(array):
+    """The NumPy array that has the memory."""
+    root = getattr(array, "host", array)
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return root
+
+
+def let_go(pools_own, *what):
+    """Tell a pool, if it is still there."""
+    if (tell := pools_own()) is not None:
+        tell(*what)
 
 
 class Pool:
@@ -60,13 +76,7 @@ class Pool:
 
     def block_of(self, array):
         """The block that an array's memory is; new memory is taken on the current stream."""
-        root = getattr(array, "host", array)
-        while isinstance(root.base, np.ndarray):
-            root = root.base
-        for pool in self.world.pools:
-            if id(root) in pool.blocks:
-                return pool.blocks[id(root)]
-        return self.take(root)
+        return self.world.find(array) or self.take(root_of(array))
 
     def take(self, root):
         stream, size = self.world.current_stream(), root.nbytes
@@ -75,12 +85,13 @@ class Pool:
         if self.limit is not None and self.used_bytes() + size > self.limit:
             raise MemoryError(f"out of memory allocating {size} bytes")
         kept = self.free.setdefault(stream, [])
-        block = kept.pop() if kept else Block(size, self)
+        block = kept.pop() if kept else Block(size)
         block.size = size
         self.reserved = max(self.reserved, self.used_bytes() + size)
         self.blocks[id(root)] = block
         device, key = emulated.current(), id(root)
-        weakref.finalize(root, self.let_go, key, stream, device).atexit = False
+        mine = weakref.WeakMethod(self.let_go)  # a pool may go before its memory
+        weakref.finalize(root, let_go, mine, key, stream, device).atexit = False
         self.world.tell("malloc_postprocess", device_id=device, size=size, mem_size=size,
                         mem_ptr=root.ctypes.data, pmem_id=key)  # fmt: skip
         return block
@@ -109,6 +120,7 @@ class Event:
 
     def __init__(self, block=False, disable_timing=False, interprocess=False):
         self.clock, self.stream, self.timed = {}, None, not disable_timing
+        self.captured = None
         self.device = emulated.current()
 
     def record(self, stream=None):
@@ -148,10 +160,12 @@ class Stream:
         if event.device != self.device:
             raise Misuse("an event of another device than the stream's")
         self.advance()
-        event.clock, event.stream = dict(self.clock), self
+        event.clock, event.stream, event.captured = dict(self.clock), self, self.recorded
         return event
 
     def wait_event(self, event):
+        if self.recorded is not None and event.captured is not self.recorded:
+            raise Misuse("a captured stream waits for an event from outside of the capture")
         for other, tick in event.clock.items():
             self.clock[other] = max(self.clock.get(other, 0), tick)
 
@@ -177,10 +191,10 @@ class Stream:
     def begin_capture(self, mode=None):
         if mode is not None:
             raise Misuse("capture in relaxed mode, CuPy's own: else no memory can be had meanwhile")
-        self.recorded = []
+        self.recorded, WORLD.thread.capturing = [], self
 
     def end_capture(self):
-        recorded, self.recorded = self.recorded, None
+        recorded, self.recorded, WORLD.thread.capturing = self.recorded, None, None
         return Graph(recorded)
 
     def is_capturing(self):
@@ -196,7 +210,7 @@ class Graph:
     def launch(self, stream=None):
         for arrays, run in self.recorded:
             for array, write in arrays:
-                WORLD.block_of(array).touch(stream, write, "a graph")
+                WORLD.known_block(array).touch(stream, write, "a graph")
             run()
 
 
@@ -205,9 +219,13 @@ class World:
 
     def __init__(self):
         self.thread = threading.local()
-        self.null, self.pools, self.ranges = {}, [], []
+        self.null, self.made, self.ranges = {}, [], []
         self.pool = Pool(self)
-        self.pools.append(self.pool)
+
+    @property
+    def pools(self):
+        """All that are there."""
+        return [self.pool, *(pool for made in self.made if (pool := made()) is not None)]
 
     def current_stream(self):
         device = emulated.current()
@@ -233,13 +251,26 @@ class World:
     def block_of(self, array):
         return self.current_pool().block_of(array)
 
+    def find(self, array):
+        """The block of an array, None if no pool knows it."""
+        root = id(root_of(array))
+        return next((pool.blocks[root] for pool in self.pools if root in pool.blocks), None)
+
+    def known_block(self, array):
+        """The same of an array in a graph."""
+        found = self.find(array)
+        if found is None:
+            raise Misuse("the memory of a graph is gone")
+        return found
+
     def tell(self, what, **values):
         for hook in getattr(self.thread, "hooks", ()):
             getattr(hook, what)(**values)
 
     def new_pool(self):
-        self.pools.append(Pool(self))
-        return self.pools[-1]
+        pool = Pool(self)
+        self.made.append(weakref.ref(pool))
+        return pool
 
     @contextmanager
     def using_allocator(self, allocator):

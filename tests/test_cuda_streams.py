@@ -15,7 +15,6 @@ from training import adam, batches, flat, mlp, scheduler, sgd
 
 import minidp as dp
 from minidp import backend as backends
-from minidp import nn
 from minidp.backend import staging
 from minidp.backend.cuda import CudaBackend
 from minidp.backend.staging import LEAST, Staging
@@ -157,86 +156,6 @@ def test_tf32_is_a_choice(gpus):
     assert matmul.allow_tf32 is True and settings == {np.dtype(np.float32): 4}
     matmul.allow_tf32 = False
     assert settings == {np.dtype(np.float32): 0}
-
-
-def training_step(optimizer=sgd):
-    """A model on a GPU, its inputs, and a step that works in place."""
-    model = mlp("float32").to("cuda:0")
-    rule, loss = optimizer(model.parameters()), nn.CrossEntropyLoss()
-    x = dp.zeros(8, 6, device="cuda:0")
-    y = dp.zeros(8, dtype=dp.int64, device="cuda:0")
-    kept = {}
-
-    def step():
-        rule.zero_grad()
-        kept["loss"] = loss(model(x), y)
-        kept["loss"].backward()
-        rule.step()
-
-    return model, x, y, step, kept
-
-
-def test_a_graph_replays_a_training_step(gpus):
-    data = batches(8, 6, "float32")
-    losses = {}
-    for how in ("eager", "graph"):
-        model, x, y, step, kept = training_step()
-        losses[how], graph = [], None
-        for number, (rows_of_x, labels) in enumerate(data):
-            x.copy_(rows_of_x.to("cuda:0"))
-            y.copy_(labels.to("cuda:0"))
-            if how == "graph" and number == 2:
-                graph = dp.cuda.CUDAGraph()
-                before = flat(model.to("cuda:0"))
-                with dp.cuda.graph(graph):
-                    step()
-                assert (flat(model) == before).all()  # noted, not done
-            graph.replay() if graph else step()
-            losses[how].append(kept["loss"].item())
-        losses[how].append(flat(model).tobytes())
-    assert losses["graph"] == losses["eager"] and losses["eager"][0] > losses["eager"][5]
-
-
-def test_what_a_graph_cannot_do_raises_and_leaves_it(gpus):
-    x = dp.ones(3, device="cuda:0")
-    graph = dp.cuda.CUDAGraph()
-    with pytest.raises(DeviceError, match="replayed after it was captured"):
-        graph.replay()
-    with pytest.raises(Misuse, match="cannot be waited for"), dp.cuda.graph(graph):
-        (x * 2).tolist()
-    assert (x * 2).tolist() == [2, 2, 2]
-    for size in (3, LARGE):
-        with pytest.raises(DeviceError, match="cannot be brought"), dp.cuda.graph(graph):
-            dp.ones(size).to("cuda:0")
-    with dp.cuda.graph(graph):
-        y = x * 3
-    assert WORLD.thread.pool is None  # back to the pool that all share
-    graph.replay()
-    assert y.tolist() == [3, 3, 3]
-    with pytest.raises(DeviceError, match="captured once"), dp.cuda.graph(graph):
-        pass
-    graph.reset()
-    with dp.cuda.graph(graph):
-        z = x * 4
-    graph.replay()
-    assert z.tolist() == [4, 4, 4]
-
-
-def test_bound_work_is_captured_on_its_second_run(gpus, monkeypatch):
-    with gpus.activate(0):
-        x, y = gpus.xp.ones(3), gpus.xp.zeros(3)
-    calls = []
-
-    def run():
-        calls.append(WORLD.current_stream().is_capturing())
-        np.add(y, x, out=y)
-
-    replay = gpus.captured(run)
-    for count in range(1, 5):
-        replay()
-        assert gpus.get(y).tolist() == [count] * 3
-    assert calls == [False, True]
-    assert backends.get_backend("cpu").captured(run) is run
 
 
 @pytest.mark.parametrize("optimizer", [sgd, adam])

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import cupy_stand_in
 import numpy as np
 import pytest
-from cuda_calls import calls
+from cuda_calls import calls, matrices
 from cupy_stand_in import Array, RawModule
 
 from minidp.backend import cuda, emulated
 from minidp.errors import DeviceError
-from minidp.kernels.cuda import KERNELS, emulate, runtime
+from minidp.kernels.cuda import KERNELS, emulate, linalg, runtime
 
 EMU = emulated.EmulatedBackend()
 
@@ -46,6 +46,10 @@ def test_the_stand_in_sees_every_kernel(stand_in):
     for name, arrays, constants in (*calls(np.float16), *calls(np.float32), *calls(np.float64)):
         ours = [stand_in.put(x, 0) if isinstance(x, np.ndarray) else x for x in arrays]
         stand_in.kernel(name)(*ours, **constants)
+    for dtype in (np.float16, np.float32, np.float64):
+        for pair in matrices(dtype):
+            with stand_in.activate(0):
+                linalg.product(stand_in.gpu, *[stand_in.put(x, 0) for x in pair])
     modules = [emulate.Module(runtime.source(file), f"{file}.cu") for file in KERNELS]
     assert {name for module in modules for name in module.kernels} == set(RawModule.launched)
 

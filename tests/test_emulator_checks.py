@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minidp.backend.cpu import keep_freed_memory
 from minidp.kernels.cuda import emulate
 
 TEXT = r"""
@@ -141,6 +142,16 @@ def test_races(seed):
         following((1,), (32,), (y, np.int32(0)))
     with pytest.raises(emulate.EmulatorError, match=r"text\.cu:3[23]: .*touched at text\.cu:3[23]"):
         kernel("overwrite", seed)((1,), (64,), (y,))
+
+
+def test_a_first_launch_knows_nothing_of_what_its_memory_held():
+    keep_freed_memory()  # so that it may be given what others have left
+    for epoch in range(1, 5):
+        left = [np.full(2**20, epoch << 32, np.uint64) for _ in range(8)]
+        del left
+        fresh = emulate.Module(f"{TEXT}// {epoch}", "text.cu").get_function("minidp_next")
+        with pytest.raises(emulate.EmulatorError, match="since the last barrier"):
+            fresh((1,), (32,), (np.zeros(64, np.float32), np.int32(0)))
 
 
 @pytest.mark.parametrize("seed", [0, 3])

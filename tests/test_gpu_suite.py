@@ -75,7 +75,8 @@ def test_models(gpus, monkeypatch):
     found = measure.models("cuda:0", (2,))
     assert list(found) == ["tiny batch 2", "tiny batch 2 TF32"]
     for line in found.values():
-        assert line["minidp, ms"] > 0 and line["minidp graph, ms"] > 0 and line["memory, MB"] >= 0
+        assert all(line[f"minidp{how}, ms"] > 0 for how in ("", " replay", " graph")), line
+        assert line["memory, MB"] >= 0
     assert gpus.tf32 is False
 
 
@@ -106,6 +107,32 @@ def test_pytorch_takes_the_same_words(gpus, monkeypatch):
 def test_facts(gpus):
     found = sections.facts()
     assert tuple(found["capability"]) == (9, 0) and found["versions"]["numpy"] == np.__version__
+
+
+def test_the_tests_run_in_several_processes_and_end_in_time(monkeypatch):
+    monkeypatch.setattr(sections, "DEVICE", "emu:0")
+    monkeypatch.setattr(sections, "TESTED", ["activations", "loss_values"])
+    monkeypatch.setattr(sections, "GROUPS", 2)
+    found = sections.tests()
+    assert set(found["counts"]) <= {"passed", "skipped"} and found["counts"]["passed"] > 20
+    monkeypatch.setattr(sections, "SECONDS", 0.5)
+    with pytest.raises(sections.Failed) as caught:
+        sections.tests()
+    assert caught.value.args[0]["failures"] == ["interrupted"]
+
+
+def test_a_section_that_runs_out_of_time_leaves_nothing_behind(monkeypatch, tmp_path):
+    sleeper = f"{sys.executable} -c 'import time; time.sleep(60)' & echo $! > {tmp_path}/pid; wait"
+    monkeypatch.setattr(suite.sys, "executable", "/bin/sh")
+    monkeypatch.setattr(suite, "LIMITS", {"facts": 2})
+    (tmp_path / "sections.py").write_text(sleeper)
+    monkeypatch.setattr(suite, "__file__", str(tmp_path / "suite.py"))
+    popen = subprocess.Popen
+    without_option = lambda command, **how: popen([command[0], *command[2:]], **how)  # noqa: E731
+    monkeypatch.setattr(suite.subprocess, "Popen", without_option)
+    assert suite.run("facts", tmp_path)["status"] == "out of time"
+    process = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
+    assert not process.exists() or "sleep" not in process.read_text()
 
 
 def test_the_files_of_the_section_tests_exist():

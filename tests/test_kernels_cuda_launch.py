@@ -6,12 +6,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from cuda_calls import calls
+from cuda_calls import calls, matrices
 from cuda_kernels import BACKENDS
 from training import batches, distance, flat, mlp, scheduler
 
 from minidp import optim
-from minidp.kernels.cuda import KERNELS, emulate
+from minidp.kernels.cuda import KERNELS, emulate, linalg
 from minidp.op import OPS
 
 EMU = BACKENDS["loops"]
@@ -62,17 +62,30 @@ def heads(part, size):
     return sizes
 
 
+def products(a):
+    """(grid, block) of products of matrices: a block for each tile of each."""
+    rows, columns = a["rows"], a["columns"]
+    return a["c"].size // (rows * columns) * blocks(rows, 64) * blocks(columns, 64), 256
+
+
+KINDS = ("gelu", "gelu_tanh", "silu", "mish", "hardswish", "elu", "softplus", "leaky_relu")
 WORK = {
     **dict.fromkeys(("embedding", "take_along", "im2col", "col2im", "lstm", "lstm_back",
-                     "batch_norm", "batch_norm_squares", "batch_norm_products",
-                     "batch_norm_slope", "sgd", "adam", "rmsprop", "adadelta", "adamax"),
+                     "rnn", "gru", "gru_back",
+                     "batch_norm", "batch_norm_squares", "batch_norm_products", "batch_norm_slope",
+                     "sgd", "adam", "rmsprop", "adadelta", "adamax"),
                     each(lambda a: a["count"])),
     **dict.fromkeys(("relu", "neg", "exp", "log", "tanh", "sigmoid", "sqrt", "add", "sub", "mul",
-                     "div", "relu_input", "fused"), each(lambda a: a["n"])),
+                     "div", "relu_input", "fused", "erf"), each(lambda a: a["n"])),
     **{f"{name}_pool2d{part}": each(lambda a: a["count"]) for name in ("max", "avg")
        for part in ("", "_input", "_gather")},
     **dict.fromkeys(("dropout", "noise"),
                     each(lambda a: -(-a["outer"] * a["inner"] // 4) * a["rows"])),
+    **dict.fromkeys([f"{name}{part}" for name in KINDS for part in ("", "_input")],
+                    each(lambda a: a["n"])),
+    **{f"running_{name}": row(lambda a: a["x"].size // a["length"], lambda a: a["length"])
+       for name in ("max", "min")},
+    "matmul": products,
     "pack": lambda a: (sum(blocks(a[f"count{k}"]) for k in range(8)), 256),
     "add_runs": each(lambda a: a["rows"] * a["width"]),
     **{f"{name}_short": each(lambda a: a["rows"]) for name in ("sum", "amax", "amin")},
@@ -131,6 +144,8 @@ def test_no_launch_is_too_small_or_too_large(launches, dtype):
     for name, arrays, how in calls(dtype):
         ours = [EMU.put(x, 0) if isinstance(x, np.ndarray) else x for x in arrays]
         EMU.kernel(name)(*ours, **how)
+    for pair in matrices(dtype):
+        linalg.product(EMU.gpu, *[EMU.put(x, 0) for x in pair])
     for name, given, sizes in launches:
         numbers = {key: int(x) if isinstance(x, np.integer) else x for key, x in given.items()}
         assert sizes == WORK[name](numbers), name

@@ -88,25 +88,6 @@ def test_cotangents_of_softmax(backend, shape, dim, dtype):
     check(backend, "log_softmax_input", normal(shape), -y, dtype=dtype, dim=dim)
 
 
-STEPS = [((3,), False, 5), ((9, 9, 4, 1), False, 40), ((9, 9, 4, 1), True, 7), ((1, 1), True, 70),
-         ((0, 0), False, 2)]  # fmt: skip
-
-
-@BOTH
-@EACH
-@pytest.mark.parametrize(("sizes", "reverse", "width"), STEPS)
-def test_lstm(backend, sizes, reverse, width, dtype):
-    p, n, how = sum(sizes), sizes[0], {"sizes": sizes, "reverse": reverse}
-    w = normal((4 * width, width)) / width**0.5
-    h, c = arrays(normal((2, n, width)), dtype)
-    given = arrays([normal((p, 4 * width)), h, c, w], dtype)
-    _, _, _, cells, gates = check(backend, "lstm", *given, None, dtype=dtype, **how)
-    slopes = arrays([normal((p, width)), *normal((2, n, width))], dtype)
-    check(backend, "lstm_back", *slopes, gates, cells, c, given[3], dtype=dtype, **how)
-    projected = call(backend, "lstm", *given, np.zeros((width, width)), **how)
-    assert projected is NotImplemented
-
-
 @BOTH
 @EACH
 @pytest.mark.parametrize("shape,batch_dim", [((3, 5, 7), 0), ((3, 5, 7), 1), ((3, 5, 7), -1),

@@ -17,7 +17,7 @@ LAYERS = [
      "backward", "autograd", "custom", "create", "draw", "random", "printing", "line", "tape",
      "simplify", "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula",
       "fusion", "folding", "folding_norm", "uses", "calling", "noted", "placing", "bound", "source",
-      "bound_source", "appended", "recompute"),
+      "bound_source", "graph_source", "appended", "recompute"),
     ("ops",),
     ("functions", "linalg", "derivatives"),
     ("functional",),

@@ -52,7 +52,7 @@ def test_each_reason_is_for_a_line_that_is_there(name):
 def test_without_a_choice_nothing_changes():
     text, _ = mutable(runtime.source("recurrent"), "recurrent")
     module = emulate.Module(text, "recurrent.cu")
-    names = [f"minidp_{name}_{kind}" for name in ("lstm", "lstm_back")
+    names = [f"minidp_{name}_{kind}" for name in ("rnn", "gru", "gru_back", "lstm", "lstm_back")
              for kind in ("f16", "f32", "f64")]  # fmt: skip
     assert sorted(module.kernels) == sorted(names)
 

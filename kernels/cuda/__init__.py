@@ -8,8 +8,9 @@ steps, `pack` fills buckets of gradients.
 KERNELS = {
     "elementwise": (
         *("relu", "relu_input", "add", "sub", "mul", "div", "neg"),
-        *("exp", "log", "tanh", "sigmoid", "sqrt"),
+        *("exp", "log", "tanh", "sigmoid", "sqrt", "erf"),
     ),
+    "activation": ("activation", "activation_input"),
     "reduce": ("sum", "amax", "amin", "argmax", "argmin"),
     "softmax": (
         *("softmax", "softmax_input", "log_softmax", "log_softmax_input", "logsumexp"),
@@ -25,7 +26,9 @@ KERNELS = {
         *("batch_norm", "batch_norm_own", "batch_norm_own_back", "group_norm", "group_norm_back"),
     ),
     "index": ("embedding", "embedding_weight", "put", "take_along_dim", "scatter_along"),
-    "recurrent": ("lstm", "lstm_back"),
+    "linalg": ("matmul", "linear"),
+    "order": ("running_place",),
+    "recurrent": ("rnn", "gru", "gru_back", "lstm", "lstm_back"),
     "attention": ("attention", "attention_back"),
     "bucket": ("pack",),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),

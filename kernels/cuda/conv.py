@@ -13,6 +13,7 @@ An image's bytes do not depend on the batch: each value adds its products in the
 from dataclasses import dataclass
 from math import prod
 
+from .linalg import multiplied
 from .reduce import reduced
 from .runtime import THREADS, blocks, int32, number, suffix
 
@@ -130,7 +131,7 @@ def forward_product(gpu, x, w, b, y, geometry, groups):
     for part in slices(images, column_bytes(channels, kernel, out, x.dtype)):
         columns = im2col(gpu, x[part], kernel, out, geometry, batched=True)
         split = (len(columns), groups, matrices.shape[2], prod(out))
-        y[part] = gpu.xp.matmul(matrices, columns.reshape(split))
+        y[part] = multiplied(gpu, matrices, columns.reshape(split))
     y = y.reshape(shape)
     if b is not None:
         y += b.reshape(-1, 1, 1)
@@ -159,7 +160,7 @@ def input_product(gpu, g, w, dx, geometry, groups):
     g = g.reshape(images, groups, filters // groups, prod(out))
     sizes = int32(*shape[2:], *out, *kernel, *sum(geometry, ()))
     for part in slices(images, column_bytes(shape[1], kernel, out, g.dtype)):
-        columns, piece = gpu.contiguous(gpu.xp.matmul(w, g[part])), dx[part]
+        columns, piece = gpu.contiguous(multiplied(gpu, w, g[part])), dx[part]
         if pointwise(kernel, *geometry[:2]):
             piece[...] = columns.reshape(piece.shape)
         else:
@@ -197,5 +198,5 @@ def weight_product(gpu, g, x, shape, geometry, groups):
         total = columns.shape[1] * prod(out)
         columns = columns.reshape(groups, dw.shape[2], total).transpose(0, 2, 1)
         rows = gpu.contiguous(g[part].transpose(1, 0, 2, 3)).reshape(*dw.shape[:2], total)
-        dw += gpu.xp.matmul(rows, columns)
+        dw += multiplied(gpu, rows, columns)
     return dw.reshape(shape).astype(g.dtype, copy=False)

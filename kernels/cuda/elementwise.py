@@ -57,6 +57,6 @@ def scalar_fits(x, dtype):
 
 
 relu, neg, exp, log = unary("relu"), unary("neg"), unary("exp"), unary("log")
-tanh, sigmoid, sqrt = unary("tanh"), unary("sigmoid"), unary("sqrt")
+tanh, sigmoid, sqrt, erf = unary("tanh"), unary("sigmoid"), unary("sqrt"), unary("erf")
 add, sub, mul, div = binary("add"), binary("sub"), binary("mul"), binary("div")
 relu_input = binary("relu_input")  # (g, y): where(y > 0, g, 0), and a NaN in y passes g

@@ -188,6 +188,7 @@ template <typename T> T __ldg(const T *at) { return *at; }
 template <typename T> T min(T a, T b) { return b < a ? b : a; }
 template <typename T> T max(T a, T b) { return a < b ? b : a; }
 using std::abs; using std::exp; using std::log; using std::pow; using std::sqrt; using std::tanh;
+using std::erf; using std::expm1; using std::fabs; using std::log1p;
 inline float __expf(float x) { return expf(x); }
 inline float __logf(float x) { return logf(x); }
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
@@ -197,7 +198,7 @@ inline int __float_as_int(float value) { int bits; std::memcpy(&bits, &value, 4)
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((uint64_t)a * b >> 32); }
 
 #define MINIDP_EXPORT(kernel)                                                                     \
-    extern "C" UNCHECKED const char *emulated_##kernel(                                           \
+    extern "C" UNCHECKED VISIBLE const char *emulated_##kernel( \
         const unsigned *grid, const unsigned *block, size_t bytes, void **arguments, int count,   \
         void *buffers, int buffer_count, uint64_t seed, int plain) {                              \
         using Bound = emulated::Bound<kernel>;                                                    \

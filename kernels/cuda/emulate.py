@@ -27,7 +27,7 @@ STATIC_SHARED = re.compile(r"(?<!extern )__shared__\s+([\w ]+?)\s+(\w+)\s*((?:\[
 DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
 COMPILE = (
     *("-std=c++20", "-O2", "-g1", "-fPIC", "-w", "-fno-strict-aliasing", "-ffp-contract=off"),
-    *("-fno-optimize-sibling-calls", "-fno-exceptions"),
+    *("-fno-optimize-sibling-calls", "-fno-exceptions", "-fvisibility=hidden"),
     "-fsanitize=bounds,alignment",  # checks.h has the handlers: no libubsan
 )
 CHECKED = (  # checks.h has what is called before each access to memory: no libasan
@@ -90,6 +90,7 @@ def flags(cxx, checks):
 
 def shared_to_calls(text, name):
     """Make `__shared__ T x[n];` a reference into the launch's arena, `extern` its start."""
+    text = text.replace("#pragma unroll", "#pragma GCC unroll 64")
     text = DYNAMIC_SHARED.sub(r"\1 *\2 = (\1 *)emulated::dynamic_shared();", text)
     numbers = iter(range(10**6))
 
@@ -122,7 +123,7 @@ def build(text, name, target, checks):
         f'#include "{HERE / "emulate.h"}"',
         shared_to_calls(plain, name),
         *(f"MINIDP_EXPORT({kernel})" for kernel in declared),
-        f'extern "C" const char emulated_kernels[] = R"({chr(10).join(lines)})";',
+        f'extern "C" VISIBLE const char emulated_kernels[] = R"({chr(10).join(lines)})";',
     ]
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made, library = os.path.join(folder, "kernels.o"), os.path.join(folder, "kernels.so")

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <sys/mman.h>
 
 struct uint3 { unsigned x, y, z; };
@@ -18,7 +19,10 @@ struct dim3 {
     constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
 };
 
-#define UNCHECKED __attribute__((no_sanitize_address)) // the emulator's own memory, see checks.h
+// the emulator's own memory is not looked at (see checks.h)
+#define UNCHECKED                                                                                 \
+    __attribute__((no_sanitize_address, no_sanitize("bounds"), no_sanitize("alignment")))
+#define VISIBLE __attribute__((visibility("default"))) // to who loads this; all else is hidden
 
 namespace emulated {
 constexpr unsigned THREADS = 1024, WARP = 32;         // the limits of every NVIDIA GPU in use
@@ -56,21 +60,32 @@ struct Fiber {
 };
 
 struct Touch {                                         // who touched four bytes of shared memory
-    unsigned epoch; uint16_t warp_epoch, thread; uint8_t bytes; bool atomic; uintptr_t caller;
+    unsigned epoch, caller; uint16_t warp_epoch, thread; uint8_t bytes; bool atomic;
 };
+struct Cell { Touch written, read; };                  // the last touches of each kind
 struct Memory {                                        // of one CPU thread, kept between launches
     Fiber fibers[THREADS]; unsigned order[THREADS]; char message[512];
     alignas(128) char shared[SHARED];
-    Touch written[SHARED / 4], read[SHARED / 4];       // pages appear when touched
+    Cell cells[SHARED / 4]; uint64_t known[SHARED / 4];   // pages appear when touched; see checks.h
     unsigned epoch = 1, warp_epochs[THREADS / WARP];   // epoch: barriers since the CPU thread began
     char *stacks = (char *)mmap(nullptr, THREADS * STACK, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     UNCHECKED ~Memory() { munmap(stacks, THREADS * STACK); }
 };
-struct Owner { Memory *memory = nullptr; UNCHECKED ~Owner() { delete memory; } };
-UNCHECKED inline Memory &memory() {
+struct Owner {
+    Memory *memory = nullptr;
+    UNCHECKED ~Owner() {
+        if (memory) { memory->~Memory(); munmap(memory, sizeof(Memory)); }
+    }
+};
+UNCHECKED inline Memory &memory() {                    // in new pages: nobody has touched anything
     static thread_local Owner owner;
-    if (!owner.memory) owner.memory = new Memory;
+    if (!owner.memory) {
+        void *pages = mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (pages == MAP_FAILED) std::abort();
+        owner.memory = new (pages) Memory;
+    }
     return *owner.memory;
 }
 

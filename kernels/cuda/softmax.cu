@@ -3,7 +3,8 @@
 // Threads: one block a row, 32 to 256 threads by the number of classes; thread t takes classes t,
 // t + blockDim ... Two trees a row: the largest logit m, then s = sum of exp(x - m), which cannot
 // overflow. Bytes: x three times (mostly from cache after the first), y once. Flops: about 4 a
-// value and one or two exp.
+// value and one or two exp. Memory sets the speed of long rows; below some 100 classes the barriers
+// of the trees do.
 #include "float16.cuh"
 #include "thread.cuh"
 #include "block.cuh"

@@ -16,6 +16,9 @@ from minidp.types import Array, DType
 Kernel = Callable[..., Any]
 
 
+Results = tuple[Array, ...]
+
+
 class Backend(ABC):
     """Arrays of one kind, the kernels for them, and copies to and from the host."""
 
@@ -82,8 +85,11 @@ class Backend(ABC):
         """A span of time with a name, for the tools that draw what a device did."""
         return nullcontext()
 
-    def captured(self, run: Callable[[], None]) -> Callable[[], None]:
-        """``run``, which works on fixed memory without waiting for it, as one call.
+    captures = False
+    """Whether ``captured`` gives more than what it is given."""
+
+    def captured(self, run: Callable[..., Results]) -> Callable[..., Results]:
+        """``run``, which computes arrays of a device from others without waiting for them.
 
         CUDA makes a graph of it, after one run to warm up; others give ``run`` itself.
         """

@@ -14,13 +14,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, wraps
-from itertools import count
 from typing import Any
 
 import numpy as np
 
-from minidp.backend.base import Backend, Kernel
-from minidp.backend.cuda_graph import CudaGraph
+from minidp.backend.base import Backend, Kernel, Results
+from minidp.backend.cuda_graph import Replayed
 from minidp.backend.staging import LEAST, Staging
 from minidp.backend.statistics import Statistics
 from minidp.errors import DeviceError
@@ -84,7 +83,7 @@ class CudaBackend(GpuBackend):
     stream for copies, collectives have one of their own; events put them in order.
     """
 
-    name = "cuda"
+    name, captures = "cuda", True
 
     def __init__(self, cupy: Any = None) -> None:
         super().__init__()
@@ -187,19 +186,8 @@ class CudaBackend(GpuBackend):
         """A range that Nsight Systems shows (NVTX)."""
         return _nvtx_range(self.xp.cuda.nvtx, name)
 
-    def captured(self, run: Callable[[], None]) -> Callable[[], None]:
-        """A CUDA graph of ``run``, made on the second call: the first warms caches and pools."""
-        graph, calls = CudaGraph(self.xp), count()
-
-        def replay() -> None:
-            if next(calls) == 0:
-                run()
-                return
-            if graph.graph is None:
-                _capture(graph, run)
-            graph.replay()
-
-        return replay
+    def captured(self, run: Callable[..., Results]) -> Callable[..., Results]:
+        return Replayed(self, run)
 
     def allow_tf32(self, allowed: bool) -> None:
         """Whether products of float32 matrices may round their inputs to 10 bits (TF32)."""
@@ -212,16 +200,6 @@ class CudaBackend(GpuBackend):
 
     def compile(self, text: str, name: str) -> Any:
         return self.xp.RawModule(code=text, options=OPTIONS)
-
-
-def _capture(graph: CudaGraph, run: Callable[[], None]) -> None:
-    graph.begin()
-    try:
-        run()
-    except BaseException:
-        graph.abandon()
-        raise
-    graph.end()
 
 
 @contextmanager

@@ -7,9 +7,17 @@ it, and it goes with the graph.
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from minidp.errors import DeviceError
+from minidp.types import Array
+
+if TYPE_CHECKING:
+    from minidp.backend.base import Results
+    from minidp.backend.cuda import CudaBackend
 
 
 class CudaGraph:
@@ -69,3 +77,77 @@ class CudaGraph:
     def _leave(self) -> None:
         while self._entered:
             self._entered.pop().__exit__(None, None, None)
+
+
+class Replayed:
+    """A function of arrays as a CUDA graph: what it is given is copied to where the graph reads,
+    what it gives is copied from where the graph writes, as whoever gets it may keep it.
+
+    The first call runs the function itself, which compiles kernels and warms libraries up; the
+    second captures it. Where that fails, a warning says why, once, and all calls run the function.
+    """
+
+    def __init__(self, backend: CudaBackend, run: Callable[..., Results]) -> None:
+        self.backend, self.run, self.index = backend, run, 0
+        self.calls, self.reason = 0, ""
+        self.graph: CudaGraph | None = None
+        self._given: list[Array] = []
+        self._gives: Results = ()
+        self._launched: Any = None
+        self._lock = threading.Lock()
+
+    def __call__(self, *arrays: Array) -> Results:
+        if self.reason or not self._lock.acquire(blocking=False):  # another thread replays it
+            return self.run(*arrays)
+        try:
+            self.index = self.backend.device_of("a captured step", arrays)
+            with self.backend.activate(self.index):
+                self.calls += 1
+                if self.graph is None and self.calls > 1:
+                    self._capture(arrays)
+                return self.run(*arrays) if self.graph is None else self._replay(arrays)
+        finally:
+            self._lock.release()
+
+    def _capture(self, arrays: Sequence[Array]) -> None:
+        graph = CudaGraph(self.backend.xp)
+        self._given = [array.copy("K") for array in arrays]
+        try:
+            graph.begin()
+            self._gives = self.run(*self._given)
+            graph.end()
+        except Exception as problem:
+            graph.abandon()
+            self._given, self.reason = [], f"{type(problem).__name__}: {problem}"
+            warnings.warn(
+                "a captured step cannot become a CUDA graph, and runs as a list of calls: "
+                f"{self.reason}", stacklevel=4,
+            )  # fmt: skip
+            return
+        self.graph = graph
+
+    def _replay(self, arrays: Sequence[Array]) -> Results:
+        assert self.graph is not None
+        stream = self.backend.xp.cuda.get_current_stream()
+        if self._launched is not None:  # perhaps on another stream
+            stream.wait_event(self._launched)
+        for fixed, array in zip(self._given, arrays, strict=True):
+            fixed[...] = array
+        self.graph.replay()
+        results = tuple(array.copy("K") for array in self._gives)
+        self._launched = stream.record()
+        return results
+
+    def nbytes(self) -> int:
+        """The memory that the graph holds."""
+        if self.graph is None:
+            return 0
+        fixed = sum(array.nbytes for array in self._given)
+        return int(self.graph.pool.total_bytes()) + int(fixed)
+
+    def let_go(self) -> None:
+        """Give the memory back; the next call captures anew."""
+        with self._lock, self.backend.activate(self.index):
+            if self.graph is not None:
+                self.graph.reset()
+            self.graph, self._given, self._gives = None, [], ()

@@ -10,9 +10,13 @@ import importlib.util
 import json
 import platform
 import re
+import signal
 import subprocess
 import sys
+import threading
 import traceback
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,9 @@ TESTED = [
     *("nn_normalize", "optim", "pooling", "convolution", "indexing", "autograd", "attention"),
     *("recurrent", "embedding", "random", "capture", "fusion", "scheduler"),
 ]
+
+DEVICE, GROUPS, SECONDS = "cuda:0", 4, 150
+"""Where tests make tensors, how many processes share them, when these are interrupted."""
 
 
 def facts() -> dict[str, Any]:
@@ -60,22 +67,46 @@ def kernels() -> dict[str, Any]:
 
 
 def tests() -> dict[str, Any]:
-    """The test-suite with tensors made on the GPU."""
+    """The test-suite with tensors made on the GPU, in several processes: each compiles kernels on
+    the CPU for most of its time. What has not ended in time is interrupted: it has failed."""
     files = [f"tests/test_{name}.py" for name in TESTED]
     files = [name for name in files if (ROOT / name).exists()]
-    command = [sys.executable, "-m", "pytest", "-q", "--device", "cuda:0", "-p", "no:cacheprovider",
-               "--maxfail=200", "--tb=short", *files]  # fmt: skip
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        lines = []
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            lines.append(line.rstrip())
-    counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)",
-                                                     lines[-1] if lines else "")}  # fmt: skip
-    failures = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    if process.returncode:
+    command = [sys.executable, "-m", "pytest", "-q", "--device", DEVICE, "-p", "no:cacheprovider",
+               "--maxfail=200", "--tb=short"]  # fmt: skip
+    runs = [subprocess.Popen([*command, *files[first::GROUPS]], cwd=ROOT, stdout=subprocess.PIPE,
+                             text=True) for first in range(min(GROUPS, len(files)))]  # fmt: skip
+    failures: list[str] = []
+    timer = threading.Timer(SECONDS, interrupt, (runs, failures))
+    timer.start()
+    with ThreadPoolExecutor(len(runs)) as readers:
+        lines = [line for found in readers.map(told, runs) for line in found]
+    timer.cancel()
+    counts: Counter[str] = Counter()
+    for line in lines:
+        if re.search(r" in \d+\.\d+s", line):
+            counts.update({word: int(n) for n, word in re.findall(
+                r"(\d+) (passed|failed|skipped|error)", line)})  # fmt: skip
+    failures += [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    if any(run.returncode for run in runs):
         raise Failed({"counts": counts, "failures": failures})
     return {"counts": counts}
+
+
+def interrupt(runs: list[subprocess.Popen[str]], failures: list[str]) -> None:
+    """Let the processes say what they have found so far."""
+    failures.append("interrupted")
+    for run in runs:
+        run.send_signal(signal.SIGINT)
+
+
+def told(run: subprocess.Popen[str]) -> list[str]:
+    """What a process prints, printed, too."""
+    with run:
+        lines = []
+        for line in run.stdout or ():
+            print(line, end="", flush=True)
+            lines.append(line.rstrip())
+    return lines
 
 
 def ops() -> dict[str, Any]:

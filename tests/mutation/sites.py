@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 PRELUDE = """
-extern "C" { int mutant_chosen = 0; char mutant_reached[4096]; }
+extern "C" { VISIBLE int mutant_chosen = 0; VISIBLE char mutant_reached[4096]; }
 static inline int mutant_nudge(int k) {
     mutant_reached[k] = 1;
     return mutant_chosen == k ? 1 : mutant_chosen == k + 1 ? -1 : 0;
@@ -44,7 +44,7 @@ ASSIGN = re.compile(r"([A-Za-z_][\w.]*(?:\[(?:[^\[\]]|\[[^\]]*\])*\])*)\s*(?:\+|
 INDEX = re.compile(r"([A-Za-z_]\w*|\])\[")
 COMPARE = re.compile(r"(?<=[\w)\]]) (<|<=|>|>=) ")
 START = re.compile(r"for \((?:long long|int|unsigned) \w+ = ")
-NAME = r"[A-Za-z_]\w*(?:<[^<>;]*>)?"
+NAME = r"(?:long long|[A-Za-z_]\w*(?:<[^<>;]*>)?)"
 TYPE = re.compile(rf"(?:^|[;{{(,<]|\bconst|__shared__)\s*({NAME})\s+(?:\w+\[[^\]]*\])?$")
 NO_TYPES = {"return", "else", "case"}
 
