@@ -14,8 +14,7 @@ from typing import Any
 from minidp.backend import get_backend
 from minidp.formula import Fused
 from minidp.graph import Graph
-from minidp.line import STATE, Line, Value
-from minidp.noted import keys_of
+from minidp.line import STATE, Line, Value, keys_of
 from minidp.source import Source
 from minidp.types import Array
 
