@@ -62,7 +62,7 @@ from minidp.types import int64 as long
 
 if TYPE_CHECKING:
     from minidp import backends, cuda, data, distributions, linalg, nn, optim, utils
-    from minidp.captured import capture as capture
+    from minidp.graph.captured import capture as capture
     from minidp.parallel.batch import Batch, Whole
     from minidp.parallel.launch import launch as launch
     from minidp.parallel.replica import World
@@ -78,7 +78,7 @@ LAYERS = ("adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "bilinear"
 LATER = {"backends": "", "cuda": "", "data": "", "distributions": "", "linalg": "", "nn": "",
          "optim": "", "utils": "", "Batch": "parallel", "Scheduler": "parallel",
          "Whole": "parallel", "World": "parallel",
-         "capture": "captured", "launch": "parallel",
+         "capture": "graph.captured", "launch": "parallel",
          "get_float32_matmul_precision": "backends", "set_float32_matmul_precision": "backends",
          **dict.fromkeys(LAYERS, "functional")}  # fmt: skip
 """Names that are imported when first used: half of the time that ``import minidp`` would take."""

@@ -14,11 +14,11 @@ from weakref import WeakKeyDictionary
 
 from minidp.backend import backend_of
 from minidp.errors import GraphError
+from minidp.graph.watch import Watch, line_outside
 from minidp.mode import mode, switched
 from minidp.node import Node
 from minidp.tensor import Tensor
 from minidp.types import Array
-from minidp.watch import Watch, line_outside
 
 if TYPE_CHECKING:
     from minidp.op import Op

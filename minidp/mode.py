@@ -19,8 +19,8 @@ from minidp.types import DType, float32
 
 if TYPE_CHECKING:
     from minidp.device import Device
+    from minidp.graph.watch import Watch
     from minidp.random import Generator
-    from minidp.watch import Watch
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class Mode(threading.local):
     generator: Generator | None = None
     """Draws here, in place of the replica's generator or the default one."""
     watch: Watch | None = None
-    """Is told of every op that runs; see ``minidp.watch``."""
+    """Is told of every op that runs; see ``minidp.graph.watch``."""
     faults: tuple[Any, ...] = ()
     """What is to go wrong on purpose; see ``dp.testing.inject``."""
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from minidp import random
 from minidp.errors import GraphError
+from minidp.graph.watch import Relay, Watch
 from minidp.mode import mode, switched
 from minidp.node import Node
 from minidp.op import Op
 from minidp.tensor import Tensor
-from minidp.watch import Relay, Watch
 
 __all__ = ["checkpoint"]
 

@@ -6,7 +6,7 @@ The stand-in raises where a graph would hold what it cannot repeat. No GPU takes
 import numpy as np
 import pytest
 import test_cuda_streams
-from minidp.optim.sgd import sgd as update
+from minidp.optim.descent import sgd as update
 from stream_stand_in import WORLD, Misuse, Stream
 from training import adam, batches, flat, mlp, scheduler, sgd
 
@@ -15,7 +15,7 @@ from minidp import backend as backends
 from minidp import nn, optim
 from minidp.backend.cuda_graph import Replayed
 from minidp.errors import DeviceError
-from minidp.graph_source import asks_host
+from minidp.graph.gpu_source import asks_host
 from minidp.nn import functional as F
 from minidp.op import OPS
 

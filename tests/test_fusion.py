@@ -13,8 +13,8 @@ from cases import table
 import minidp as dp
 from minidp import nn, optim
 from minidp.backend import CPU
-from minidp.formula import evaluate
-from minidp.fusion import FusedLine
+from minidp.graph.formula import evaluate
+from minidp.graph.fusion import FusedLine
 from minidp.op import OPS
 
 FLOATS = ["float32", "float64"]

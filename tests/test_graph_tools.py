@@ -8,7 +8,7 @@ import pytest
 import minidp as dp
 from minidp import nn, optim
 from minidp.errors import GraphError
-from minidp.graph_tools import flops, picture
+from minidp.graph.tools import flops, picture
 from minidp.op import OPS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -14,10 +14,8 @@ LAYERS = [
     ("types", "errors", "shapes", "naming", "arguments"),
     ("mode", "nested", "backend", "backends", "device", "watch"),
     ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
-     "backward", "autograd", "custom", "create", "draw", "random", "printing", "line", "tape",
-     "simplify", "graph", "graph_tools", "program", "form", "captured", "symbolic", "formula",
-      "fusion", "folding", "folding_norm", "uses", "calling", "noted", "placing", "bound", "source",
-      "bound_source", "graph_source", "appended", "recompute"),
+     "backward", "autograd", "custom", "create", "draw", "random", "printing", "graph",
+     "recompute"),
     ("ops",),
     ("functions", "linalg", "derivatives"),
     ("functional",),
@@ -30,8 +28,9 @@ LAYERS = [
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 APART = ("nn", "optim", "data")
 BOTH = "optim/swa_utils.py"  # averages models: an optimiser's tool, itself a Module
-CORE = ("tensor", "node", "backward", "autograd", "op", "record", "promotion", "shapes", "graph",
-        "parallel/scheduler", "parallel/bucket", "parallel/communicator")  # fmt: skip
+CORE = ("tensor", "node", "backward", "autograd", "op", "record", "promotion", "shapes",
+        "graph/graph", "parallel/scheduler", "parallel/bucket",
+        "parallel/communicator")  # fmt: skip
 
 
 def files(folder):

@@ -11,12 +11,12 @@ from test_native import bound, step_of
 
 import minidp as dp
 from minidp import nn
-from minidp.appended import append, append_note
-from minidp.bound import Binding
 from minidp.errors import GraphError
-from minidp.noted import FirstRun
-from minidp.placing import Placing
-from minidp.program import constants_of, native_calls
+from minidp.graph.appended import append, append_note
+from minidp.graph.bound import Binding
+from minidp.graph.noted import FirstRun
+from minidp.graph.placing import Placing
+from minidp.graph.program import constants_of, native_calls
 
 native = native_calls()
 if native is None:

@@ -10,8 +10,8 @@ from test_capture import MODELS, batches
 
 import minidp as dp
 from minidp import nn
+from minidp.graph.program import Program, native_calls
 from minidp.op import OPS
-from minidp.program import Program, native_calls
 
 native = native_calls()
 if native is None:

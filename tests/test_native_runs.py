@@ -16,9 +16,9 @@ import minidp as dp
 from minidp import nn, optim
 from minidp.data import DataLoader, TensorDataset
 from minidp.errors import ReplicaError
+from minidp.graph.program import native_calls
 from minidp.mode import mode
 from minidp.parallel.chunk import Chunk
-from minidp.program import native_calls
 from minidp.testing import inject
 
 if native_calls() is None:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from cases import names, samples
 
-from minidp.line import COMPUTED, Line, Value
-from minidp.noted import computed
+from minidp.graph.line import COMPUTED, Line, Value
+from minidp.graph.noted import computed
+from minidp.graph.program import native_calls
 from minidp.op import OPS
-from minidp.program import native_calls
 
 native = native_calls()
 if native is None:

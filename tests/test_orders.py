@@ -9,10 +9,10 @@ from test_meeting import table
 
 from minidp.backend import get_backend
 from minidp.device import Device
+from minidp.graph.program import native_calls
 from minidp.parallel.bucket import Bucket
 from minidp.parallel.total import Total
 from minidp.parameter import Parameter
-from minidp.program import native_calls
 from minidp.tensor import Tensor
 
 native = native_calls()

@@ -10,7 +10,7 @@ from typing import Any
 from minidp import random
 from minidp.autograd import no_grad
 from minidp.create import zeros
-from minidp.graph_tools.flops import products
+from minidp.graph.tools.flops import products
 from minidp.nn.conv import Conv1d, Conv2d, Conv3d
 from minidp.nn.linear import Linear
 from minidp.nn.module import Module

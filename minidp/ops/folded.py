@@ -1,4 +1,4 @@
-"""A layer and the rectifier behind it in one pass; ``minidp.folding`` puts them into steps.
+"""A layer and the rectifier behind it in one pass; ``minidp.graph.folding`` puts them into steps.
 
 None has rules: a captured step holds its backward already.
 """

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidp.captured import Recordings, kind_of
-from minidp.form import form_of
+from minidp.graph.captured import Recordings, kind_of
+from minidp.graph.form import form_of
 from minidp.nested import leaves as every_leaf
 from minidp.parallel.batch import Batch, Whole
 from minidp.parallel.denominator import total_weights

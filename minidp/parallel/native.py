@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from minidp.device import cores
 from minidp.errors import ReplicaError
+from minidp.graph.program import native_calls
 from minidp.mode import mode
 from minidp.parallel.chunk import Chunk, Kind, kind_at
 from minidp.parallel.exchange import Exchange, debugged
@@ -24,7 +25,6 @@ from minidp.parallel.inspections import Finite, Inspection, Used
 from minidp.parallel.native_table import MOST
 from minidp.parallel.progress import Progress
 from minidp.parallel.split import Share, shares
-from minidp.program import native_calls
 from minidp.random import default_generator
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ import numpy as np
 
 from minidp.device import cores
 from minidp.errors import GraphError
-from minidp.line import InReplica, Line, Value
-from minidp.noted import Recording
+from minidp.graph.line import InReplica, Line, Value
+from minidp.graph.noted import Recording
+from minidp.graph.program import Program, native_calls
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.inspections import require_finite_loss
 from minidp.parallel.native_table import MOST, Table
 from minidp.parallel.native_update import Update, runs_of, updates_of
 from minidp.parallel.total import Total
-from minidp.program import Program, native_calls
 from minidp.tensor import wrap
 from minidp.types import Array
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidp.appended import append, append_note
-from minidp.bound import Binding, Copy
 from minidp.errors import GraphError
-from minidp.line import Line, Value
+from minidp.graph.appended import append, append_note
+from minidp.graph.bound import Binding, Copy
+from minidp.graph.line import Line, Value
+from minidp.graph.placing import Placing
 from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
 from minidp.parallel.native_update import Update
-from minidp.placing import Placing
 from minidp.types import Array
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import numpy as np
 
 from minidp.backend import CPU
 from minidp.errors import GraphError
+from minidp.graph.program import native_calls
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.update import groups_of
-from minidp.program import native_calls
 from minidp.types import Array
 
 Found = tuple[int, tuple[int, int, Any]]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from minidp.graph.watch import Watch
 from minidp.mode import mode
 from minidp.parallel.events import Event, Recording
-from minidp.watch import Watch
 
 if TYPE_CHECKING:
     from minidp.node import Node

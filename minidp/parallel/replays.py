@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from minidp.captured import SIGNATURES, Captured, Recordings
 from minidp.errors import GraphError
+from minidp.graph.captured import SIGNATURES, Captured, Recordings
+from minidp.graph.program import Program
 from minidp.parallel.chunk import Kind
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.native_step import NativeStep, Sums
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share
-from minidp.program import Program
 from minidp.tensor import Tensor
 
 KINDS = 8

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from minidp.autograd import no_grad
-from minidp.captured import kind_of
 from minidp.errors import ReplicaError
+from minidp.graph.captured import kind_of
 from minidp.mode import aside, switched
 from minidp.parallel.batch import Batch
 from minidp.parallel.denominator import Sums, is_known, share_of, told, total_weight

@@ -24,7 +24,7 @@ import numpy as np
 import minidp as dp
 from minidp import nn
 from minidp.backend.cpu import blas_threads
-from minidp.program import Program
+from minidp.graph.program import Program
 
 BATCHES = 100
 

@@ -23,8 +23,8 @@ import numpy as np
 
 import minidp as dp
 from minidp import nn, optim
+from minidp.graph.program import native_calls
 from minidp.parallel.native import NativeRuns
-from minidp.program import native_calls
 
 ORDERS = native_calls().Orders
 PARTS = {"native call": (ORDERS, "lead"), "of the others": (ORDERS, "serve"),

@@ -13,18 +13,18 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from minidp.folding_norm import (
+from minidp.graph.folding_norm import (
     into_batch_norm,
     into_pooled_back,
     into_pooled_norm,
     into_shared_norm,
     sum_of_centred,
 )
-from minidp.graph import Graph
-from minidp.line import Line, Value
+from minidp.graph.graph import Graph
+from minidp.graph.line import Line, Value
+from minidp.graph.uses import Replaced, Uses, does
 from minidp.op import OPS
 from minidp.types import float32, float64
-from minidp.uses import Replaced, Uses, does
 
 
 def folded(graph: Graph) -> Graph:

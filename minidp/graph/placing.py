@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from minidp.line import COMPUTED, Line, Value, keys_of
-from minidp.noted import Noted, Recording, computed_by
+from minidp.graph.line import COMPUTED, Line, Value, keys_of
+from minidp.graph.noted import Noted, Recording, computed_by
 
 
 @dataclass(eq=False)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from minidp.line import ARGUMENT, COMPUTED, Value
+from minidp.graph.line import ARGUMENT, COMPUTED, Value
 
 if TYPE_CHECKING:
-    from minidp.graph import Graph
+    from minidp.graph.graph import Graph
 
 
 def ends(graph: Graph) -> dict[Value, int]:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidp.graph_tools import lifetimes
-from minidp.graph_tools.profile import arrays
-from minidp.graph_tools.text import expression
-from minidp.line import Line
-from minidp.program import Program
+from minidp.graph.line import Line
+from minidp.graph.program import Program
+from minidp.graph.tools import lifetimes
+from minidp.graph.tools.profile import arrays
+from minidp.graph.tools.text import expression
 from minidp.types import Array
 
 if TYPE_CHECKING:
-    from minidp.graph import Graph
+    from minidp.graph.graph import Graph
 
 
 @dataclass(frozen=True)

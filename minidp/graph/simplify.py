@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import is_
 from typing import Any
 
-from minidp.line import COMPUTED, Line, Value, agree
+from minidp.graph.line import COMPUTED, Line, Value, agree
 from minidp.types import exactly
 
 

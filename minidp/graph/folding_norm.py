@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from minidp.line import Line, Value
+from minidp.graph.line import Line, Value
+from minidp.graph.uses import Replaced, Uses, does
 from minidp.op import OPS
-from minidp.uses import Replaced, Uses, does
 
 
 def into_batch_norm(uses: Uses, line: Line) -> Replaced:

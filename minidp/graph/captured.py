@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from minidp.form import NOTHING, Named, Place, check_constants, detached, filled, form_of
-from minidp.graph import Graph
+from minidp.graph.form import NOTHING, Named, Place, check_constants, detached, filled, form_of
+from minidp.graph.graph import Graph
+from minidp.graph.program import Program
+from minidp.graph.tape import Tape
 from minidp.mode import mode, switched
-from minidp.program import Program
-from minidp.tape import Tape
 from minidp.tensor import Tensor
 
 SIGNATURES = 8

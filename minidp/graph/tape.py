@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from minidp.backend import backend_of
 from minidp.errors import GraphError
-from minidp.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, source
+from minidp.graph.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, source
+from minidp.graph.watch import Watch, line_outside
 from minidp.mode import mode, switched
 from minidp.node import clock
 from minidp.random import Draw
 from minidp.tensor import Tensor
-from minidp.watch import Watch, line_outside
 
 if TYPE_CHECKING:
     from minidp.node import Node

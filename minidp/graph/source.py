@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from minidp.calling import callable_of
-from minidp.graph import Graph
-from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value, keys_of
+from minidp.graph.calling import callable_of
+from minidp.graph.graph import Graph
+from minidp.graph.line import COMPUTED, GRADIENT, STATE, Key, Line, Value, keys_of
 from minidp.op import Op
 from minidp.tensor import wrap
 from minidp.types import Array

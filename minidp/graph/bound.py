@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from minidp.calling import callable_of
-from minidp.formula import strides_of
-from minidp.line import Line, Value
-from minidp.noted import Layout, whereabouts, words_of
-from minidp.placing import Output, Placing, Stretch
+from minidp.graph.calling import callable_of
+from minidp.graph.formula import strides_of
+from minidp.graph.line import Line, Value
+from minidp.graph.noted import Layout, whereabouts, words_of
+from minidp.graph.placing import Output, Placing, Stretch
 from minidp.tensor import wrap
 from minidp.types import Array
 

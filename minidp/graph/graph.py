@@ -1,6 +1,6 @@
 """A Graph is a captured step: forward, backward and update as one straight line of ops.
 
-It prints as a program, and ``minidp.program`` makes one of it.
+It prints as a program, and ``minidp.graph.program`` makes one of it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minidp.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, agree, source
-from minidp.simplify import merged, needed
-from minidp.tape import Tape
+from minidp.graph.line import ARGUMENT, COMPUTED, GRADIENT, STATE, Key, Line, Value, agree, source
+from minidp.graph.simplify import merged, needed
+from minidp.graph.tape import Tape
 from minidp.tensor import Tensor
 
 if TYPE_CHECKING:
-    from minidp.graph_tools.cost import Cost
-    from minidp.graph_tools.memory import Memory
+    from minidp.graph.tools.cost import Cost
+    from minidp.graph.tools.memory import Memory
 
 class Graph:
     """The lines of a step, its arguments, and the values it returns.
@@ -90,20 +90,20 @@ class Graph:
                 f"{len(self.results)} result(s); print(graph) shows them)")  # fmt: skip
 
     def __str__(self) -> str:
-        from minidp.graph_tools import text
+        from minidp.graph.tools import text
 
         return text.program(self)
 
     def fused(self) -> Graph:
         """The graph that is replayed: rectifiers in layers, element-wise lines in groups."""
-        from minidp.folding import folded
-        from minidp.fusion import fused
+        from minidp.graph.folding import folded
+        from minidp.graph.fusion import fused
 
         return fused(folded(self))
 
     def cost(self) -> Cost:
         """Operations and bytes of each line, and milliseconds after ``profile``; ``print`` it."""
-        from minidp.graph_tools import cost
+        from minidp.graph.tools import cost
 
         return cost.cost(self)
 
@@ -114,7 +114,7 @@ class Graph:
         nothing is updated, no gradient set, no reduction started, no random number used up.
         With ``effects`` all lines are run: these are real steps then.
         """
-        from minidp.graph_tools import profile
+        from minidp.graph.tools import profile
 
         self.seconds = profile.seconds(self, arguments, repeats, effects)
         return self.cost()
@@ -122,7 +122,7 @@ class Graph:
     def memory(self, *arguments: Any) -> Memory:
         """The memory that the step needs at least, and what a replay takes (on the CPU), measured
         without effects as in ``profile``; ``print`` it."""
-        from minidp.graph_tools import memory
+        from minidp.graph.tools import memory
 
         return memory.memory(self, arguments)
 
@@ -131,7 +131,7 @@ class Graph:
         Path(path).write_text(self._repr_svg_(), encoding="utf-8")
 
     def _repr_svg_(self) -> str:
-        from minidp.graph_tools import picture
+        from minidp.graph.tools import picture
 
         return picture.svg(self)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from minidp.graph_tools.flops import flops
-from minidp.graph_tools.text import parts_of, title
-from minidp.line import Line, Value
+from minidp.graph.line import Line, Value
+from minidp.graph.tools.flops import flops
+from minidp.graph.tools.text import parts_of, title
 
 if TYPE_CHECKING:
-    from minidp.graph import Graph
+    from minidp.graph.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from minidp.graph_tools.layout import Band, Spot, bands, spots
-from minidp.graph_tools.lifetimes import text
-from minidp.graph_tools.text import expression, name, parts_of
-from minidp.line import ARGUMENT, COMPUTED, Line, Value
+from minidp.graph.line import ARGUMENT, COMPUTED, Line, Value
+from minidp.graph.tools.layout import Band, Spot, bands, spots
+from minidp.graph.tools.lifetimes import text
+from minidp.graph.tools.text import expression, name, parts_of
 
 if TYPE_CHECKING:
-    from minidp.graph import Graph
+    from minidp.graph.graph import Graph
 
 ROW, BOX, WIDTH = 22, 18, 236
 """Heights of a row and of the box in it, and a column's width, in pixels."""

@@ -6,11 +6,11 @@ import textwrap
 from operator import setitem
 from typing import TYPE_CHECKING, Any
 
-from minidp.graph_tools import lifetimes
-from minidp.line import Key, Line, Value, keys_of, values_in
+from minidp.graph.line import Key, Line, Value, keys_of, values_in
+from minidp.graph.tools import lifetimes
 
 if TYPE_CHECKING:
-    from minidp.graph import Graph
+    from minidp.graph.graph import Graph
 
 COLUMNS = {"": 47, "type": 24, "module": 16, "alive": 7, "memory": 16}
 """Titles and largest widths: 120 with what lies between. ``alive`` are the bytes of all values

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from minidp.bound import Binding
-from minidp.graph import Graph
-from minidp.line import ARGUMENT, COMPUTED, Line, Value, keys_of
-from minidp.placing import Stretch
-from minidp.source import Source
+from minidp.graph.bound import Binding
+from minidp.graph.graph import Graph
+from minidp.graph.line import ARGUMENT, COMPUTED, Line, Value, keys_of
+from minidp.graph.placing import Stretch
+from minidp.graph.source import Source
 from minidp.types import Array
 
 

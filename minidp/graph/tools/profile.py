@@ -11,13 +11,13 @@ import numpy as np
 
 from minidp.backend import backend_of, get_backend
 from minidp.errors import GraphError
-from minidp.line import GRADIENT, STATE, Key, Line, Value
+from minidp.graph.line import GRADIENT, STATE, Key, Line, Value
 from minidp.mode import quietly, switched
 from minidp.tensor import Tensor
 from minidp.types import Array
 
 if TYPE_CHECKING:
-    from minidp.graph import Graph
+    from minidp.graph.graph import Graph
 
 
 def seconds(

@@ -10,16 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minidp.backend import CPU
-from minidp.bound import Binding
-from minidp.bound_source import BoundSource
-from minidp.graph import Graph
-from minidp.graph_source import GraphSource, graph_device
-from minidp.line import STATE, Value
+from minidp.graph.bound import Binding
+from minidp.graph.bound_source import BoundSource
+from minidp.graph.gpu_source import GraphSource, graph_device
+from minidp.graph.graph import Graph
+from minidp.graph.line import STATE, Value
+from minidp.graph.noted import FirstRun, may_be_noted, whereabouts
+from minidp.graph.placing import Placing
+from minidp.graph.source import Source
+from minidp.graph.tape import content
 from minidp.mode import mode, quiet, quietly, switched
-from minidp.noted import FirstRun, may_be_noted, whereabouts
-from minidp.placing import Placing
-from minidp.source import Source
-from minidp.tape import content
 from minidp.tensor import Tensor
 from minidp.types import Array
 

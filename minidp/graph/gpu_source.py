@@ -12,10 +12,10 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from minidp.backend import get_backend
-from minidp.formula import Fused
-from minidp.graph import Graph
-from minidp.line import STATE, Line, Value, keys_of
-from minidp.source import Source
+from minidp.graph.formula import Fused
+from minidp.graph.graph import Graph
+from minidp.graph.line import STATE, Line, Value, keys_of
+from minidp.graph.source import Source
 from minidp.types import Array
 
 LEAST = 3

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from minidp.line import Line
+from minidp.graph.line import Line
 
 if TYPE_CHECKING:
-    from minidp.graph import Graph
+    from minidp.graph.graph import Graph
 
 
 @dataclass

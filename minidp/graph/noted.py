@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import CPU
-from minidp.calling import callable_of
-from minidp.formula import Fused, evaluate
-from minidp.graph import Graph
-from minidp.line import COMPUTED, GRADIENT, STATE, Key, Line, Value, keys_of
+from minidp.graph.calling import callable_of
+from minidp.graph.formula import Fused, evaluate
+from minidp.graph.graph import Graph
+from minidp.graph.line import COMPUTED, GRADIENT, STATE, Key, Line, Value, keys_of
 from minidp.promotion import promoted
 from minidp.tensor import wrap
 from minidp.types import Array, DType, Shape

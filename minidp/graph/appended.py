@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from minidp.errors import GraphError
-from minidp.line import Line, Value
-from minidp.noted import Noted
-from minidp.placing import Placing
+from minidp.graph.line import Line, Value
+from minidp.graph.noted import Noted
+from minidp.graph.placing import Placing
 from minidp.types import Array
 
 

@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from minidp.backend import CPU, Backend
-from minidp.line import Line, Value
-from minidp.symbolic import BOOL, NoFormulaError, Sheet, Symbol
+from minidp.graph.line import Line, Value
+from minidp.graph.symbolic import BOOL, NoFormulaError, Sheet, Symbol
 from minidp.types import Array, DType, Shape
 
 

@@ -16,7 +16,7 @@ from math import prod
 from typing import Any
 
 from minidp.backend import get_backend
-from minidp.formula import (
+from minidp.graph.formula import (
     Formula,
     Fused,
     kind_of,
@@ -26,9 +26,9 @@ from minidp.formula import (
     strides_of,
     written,
 )
-from minidp.graph import Graph
-from minidp.line import GRADIENT, STATE, Line, Value
-from minidp.symbolic import BOOL, NoFormulaError, Sheet, Symbol
+from minidp.graph.graph import Graph
+from minidp.graph.line import GRADIENT, STATE, Line, Value
+from minidp.graph.symbolic import BOOL, NoFormulaError, Sheet, Symbol
 from minidp.types import float32, float64
 
 ROUNDED = frozenset({"activation", "activation_input", "erf"})

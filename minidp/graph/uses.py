@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from minidp.graph import Graph
-from minidp.line import COMPUTED, Line, Value
+from minidp.graph.graph import Graph
+from minidp.graph.line import COMPUTED, Line, Value
+from minidp.graph.simplify import changing
 from minidp.op import OPS
-from minidp.simplify import changing
 
 Replaced = dict[Line, Line | None]
 

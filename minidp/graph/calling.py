@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import CPU
-from minidp.formula import Fused
-from minidp.line import Key, Line, Value
+from minidp.graph.formula import Fused
+from minidp.graph.line import Key, Line, Value
 from minidp.tensor import Tensor
 from minidp.types import Array
 
