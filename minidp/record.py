@@ -119,7 +119,7 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     if scalars:
         arrays = _without_scalars(arrays, source is not None)
     result = op.compute(arrays, constants)
-    several = type(result) is tuple
+    several = isinstance(result, tuple)
     if source is None:
         if watch is not None:
             results = () if op.writes else result if several else (result,)

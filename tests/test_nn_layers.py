@@ -167,9 +167,12 @@ def test_one_hot():
     y = F.one_hot(dp.tensor([[1, 0], [2, 1]]))
     assert y.tolist() == [[[0, 1, 0], [1, 0, 0]], [[0, 0, 1], [0, 1, 0]]] and y.dtype == np.int64
     assert F.one_hot(dp.tensor([1]), 4).shape == (1, 4)
-    for bad, count in (([-1], -1), ([3], 3)):
-        with pytest.raises(ValueError, match="class values"):
+    for bad, count in (([-1, 1], -1), ([3], 3)):
+        with pytest.raises(IndexError, match=f"one_hot: index {bad[0]} is out of range"):
             F.one_hot(dp.tensor(bad), count)
+    for bad, count in (([-1], -1), ([], -1), ([1], 0)):
+        with pytest.raises(ValueError, match="at least one class"):
+            F.one_hot(dp.tensor(bad, dtype=dp.int64), count)
     with pytest.raises(TypeError):
         F.one_hot(dp.ones(2))
 

@@ -79,7 +79,7 @@ PAGES = {
         "minidp.linalg": "linalg:*"}),
     "autograd": ("Gradients", "Recording, going back, derivatives of functions.", {
         "": "autograd anomaly recompute", "Derivatives of functions": "derivatives",
-        "Ops of one's own": "op", "Captured steps": "captured", "Checking": "testing:*"}),
+        "Ops of one's own": "op", "Captured steps": "graph.captured", "Checking": "testing:*"}),
     "nn-modules": ("Modules", "What holds parameters, and what holds modules.", {
         "": "nn:nn.module nn:nn.container nn:nn.state nn:nn.summary nn:nn.layer nn:nn.hooks "
             "nn:parameter",

@@ -113,19 +113,21 @@ class Scale(Inspection):
 
     def __init__(self, factor: float, dynamic: bool, patience: int = 2000) -> None:
         self.factor, self.dynamic, self.patience, self.good = factor, dynamic, patience, 0
+        self._applied = factor  # in this step: the first to commit it may move the factor
 
     def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:
+        self._applied = self.factor
         return [float(sum(not finite(each.slice(rank)) for each in sums))]
 
     def decide(self, found: list[float], sums: Sequence[BucketSum], verdict: Verdict) -> None:
-        verdict.scale /= self.factor
-        if found[0] and self.dynamic and self.factor <= LEAST_SCALE:
+        verdict.scale /= self._applied
+        if found[0] and self.dynamic and self._applied <= LEAST_SCALE:
             raise ReplicaError(
                 f"the gradient of {suspect(sums)} is not finite, whatever the loss scale: the last "
-                f"one was {self.factor:g}"
+                f"one was {self._applied:g}"
             )
         if found[0]:
-            verdict.skip = f"a gradient overflowed at loss scale {self.factor:g}"
+            verdict.skip = f"a gradient overflowed at loss scale {self._applied:g}"
 
     def move(self, skipped: bool) -> None:
         """Adapt the factor, once for all replicas."""
