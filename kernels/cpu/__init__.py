@@ -16,7 +16,8 @@ KERNELS = {
     "batch_norm": ("batch_norm", "batch_norm_own", "batch_norm_own_back", "batch_norm_own_relu",
                    "batch_norm_own_relu_back"),
     "conv": ("conv2d", "conv2d_input", "conv2d_relu", "conv2d_weight"),
-    "cross_entropy": ("cross_entropy", "cross_entropy_input"),
+    "cross_entropy": ("cross_entropy", "cross_entropy_input", "cross_entropy_mean",
+                      "cross_entropy_mean_input"),
     "dropout": ("dropout",),
     "elementwise": ("relu", "relu_input", "sigmoid", "erf"),
     "embedding": ("embedding", "embedding_weight"),
@@ -28,7 +29,7 @@ KERNELS = {
     "native": ("native",),
     "normalize": ("group_norm", "group_norm_back"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
-    "order": ("ranked", "running_place", "cumsum"),
+    "order": ("ranked",),
     "pool": (
         "max_pool2d",
         "max_pool2d_input",
@@ -41,6 +42,7 @@ KERNELS = {
                     "batch_norm_pool_back"),
     "reduce": ("sum",),
     "resize": ("resample", "resample_input"),
+    "scan": ("cumsum", "cumprod", "cumprod_input", "running_place"),
     "shared_norm": ("batch_moments", "batch_norm_shared", "batch_norm_sums", "batch_norm_back"),
     "softmax": ("softmax", "softmax_input", "log_softmax", "log_softmax_input"),
 }

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ._jit import compiled
+from ._jit import compiled, part
 from ._layout import along_rows, ready, rows_along, served
 from ._memory import empty
+from .reduce import row
 from .softmax import exponentials_of, height
 
 
@@ -80,3 +81,44 @@ def _differences(g, dx, target, ignore, sums):
             for j in range(dx.shape[1]):
                 dx[i, j] *= scale
             dx[i, target[i]] -= g[i]
+
+
+def cross_entropy_mean(x, target, *, ignore_index):
+    """The mean of the losses of targets that are not ignored, NaN of none: added in float64."""
+    losses = cross_entropy(x, target, ignore_index=ignore_index)
+    if losses is NotImplemented:
+        return NotImplemented
+    mean = empty((1,), x.dtype)
+    labels = ready(target.astype(np.int64, copy=False)).reshape(1, target.size)
+    _mean(losses.reshape(1, target.size), labels, int(ignore_index), mean)
+    return mean.reshape(())
+
+
+@part
+def _count(target, ignore):
+    """How many are not ignored, of targets in a row."""
+    count = 0
+    for i in range(target.shape[1]):
+        count += target[0, i] != ignore
+    return count
+
+
+@compiled
+def _mean(losses, target, ignore, mean):
+    real = losses.dtype.type
+    mean[0] = real(row(losses, 0)) / real(_count(target, ignore))
+
+
+def cross_entropy_mean_input(g, x, target, *, ignore_index):
+    """The same as of cross_entropy's, where each row that counts has an equal share of g ()."""
+    if not served(g, x) or g.ndim:
+        return NotImplemented
+    shares = empty(target.shape, x.dtype)
+    labels = ready(target.astype(np.int64, copy=False)).reshape(1, target.size)
+    _shares(ready(g).reshape(1), labels, int(ignore_index), shares.reshape(target.size))
+    return cross_entropy_input(shares, x, target, ignore_index=ignore_index)
+
+
+@compiled
+def _shares(g, target, ignore, shares):
+    shares[:] = g[0] / g.dtype.type(_count(target, ignore))

@@ -249,7 +249,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 @method()
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running products along ``dim``, right in every derivative where there are zeros."""
-    y = scan(elementwise.mul, _widened(input, dtype), axis_of("cumprod", dim, input.ndim)).clone()
+    x, axis = _widened(input, dtype), axis_of("cumprod", dim, input.ndim)
+    y = ops.cumprod(x, dim=axis) if x.ndim else x.clone()
     return y.half() if input.dtype.char == "e" and dtype is None else y
 
 

@@ -27,8 +27,7 @@ def max_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dil
                size: Pair) -> tuple[Array, Array]:  # fmt: skip
     """The largest value of each window and its offset in the window, row by row.
 
-    The first of equals wins, the last NaN wins over all; padding is never chosen.
-    """
+    The first of equals wins, the last NaN wins over all; padding is never chosen."""
     lowest = -xp.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
     padded = _padded_to(xp, x, kernel, stride, padding, size, lowest, dilation)
     y = xp.full((*x.shape[:2], *size), lowest, x.dtype)

@@ -228,6 +228,18 @@ def _cross_entropy_input(rng):
     return found
 
 
+@row("cross_entropy_mean", broadcasts=False)
+def _cross_entropy_mean(rng):
+    return [sample for sample in _cross_entropy(rng) if sample.arrays[1].size]
+
+
+@row("cross_entropy_mean_input")
+def _cross_entropy_mean_input(rng):
+    found = [Sample([normal(rng), *s.arrays], s.constants) for s in _cross_entropy_mean(rng)]
+    skipped = {"ignore_index": int(found[0].arrays[2][0])}
+    return [*found, Sample(found[0].arrays, skipped)]
+
+
 @row("dropout")
 def _dropout(rng):
     key = (2**40 + 3, 5, 7)
