@@ -27,7 +27,7 @@ KERNELS = {
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
     "native": ("native",),
-    "normalize": ("group_norm", "group_norm_back"),
+    "normalize": ("group_norm", "group_norm_back", "layer_norm"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "order": ("ranked",),
     "pool": (

@@ -4,6 +4,8 @@ import math
 from typing import Any
 
 from minidp.errors import ShapeError
+from minidp.mode import switched
+from minidp.mode import switched
 from minidp.op import op
 from minidp.ops.adjoint import composite, each, given
 from minidp.ops.elementwise import full_like, rsqrt
@@ -172,3 +174,27 @@ def group_norm(
     y = (d * r[..., None]).reshape(x.shape)
     y = y if weight is None else y * weight.reshape(shape)
     return y if bias is None else y + bias.reshape(shape), mean, r
+
+
+def _rows_adjoint(
+    g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool
+) -> Any:
+    rows = (len(mean), math.prod(x.shape) // max(1, len(mean)))
+    flat = g | {0: reshape(g[0], shape=rows)} if 0 in g else g
+    vector = weight if weight is None else reshape(weight, shape=(-1,))
+    dx, *others = _adjoint(flat, reshape(x, shape=rows), mean, r, vector, center)
+    return reshape(dx, shape=x.shape), *(reshape(v, shape=x.shape[-axes:]) for v in others)
+
+
+@op("f:..., f:..., f:... -> ..., n m, n m", outputs="y mean r",
+    **each(_rows_adjoint, "x weight bias"))  # fmt: skip
+def layer_norm(
+    xp: Any, x: Array, weight: Array = None, bias: Array = None, axes: int = 1, eps: float = 1e-5,
+    center: bool = True,
+) -> Any:  # fmt: skip
+    """``group_norm`` of the last ``axes`` together, by weights and biases of their shape."""
+    given = x.reshape(math.prod(x.shape[:-axes]), math.prod(x.shape[-axes:]))
+    vectors = (v if v is None else v.reshape(-1) for v in (weight, bias))
+    with switched(watch=None):
+        y, mean, r = group_norm(given, *vectors, groups=1, eps=eps, center=center)
+    return y.reshape(x.shape), mean, r

@@ -79,7 +79,7 @@ def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
 
 @op("n c ..., i:n ... -> n ...", check=_check_labels,
     x=lambda g, x, target, ignore_index: cross_entropy_input(
-        g, x, target, ignore_index))  # fmt: skip
+        g, x, target, ignore_index=ignore_index))  # fmt: skip
 def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
     """Losses log sum_c e^x_c - x_target for logits x over axis 1; 0 where target is ignored.
 
@@ -107,7 +107,7 @@ def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_inde
 
 @op("n c ..., i:n ... ->", check=_check_labels,
     x=lambda g, x, target, ignore_index: cross_entropy_mean_input(
-        g, x, target, ignore_index))  # fmt: skip
+        g, x, target, ignore_index=ignore_index))  # fmt: skip
 def cross_entropy_mean(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
     """The mean of ``cross_entropy`` over the targets that are not ignored, NaN of none."""
     with switched(watch=None):
@@ -121,9 +121,8 @@ def _counted(x: Any, target: Any, ignore_index: int) -> Any:
 
 
 @composite(", n c ..., i:n ... -> n c ...")
-def cross_entropy_mean_input(
-    xp: Any, dy: Array, x: Array, target: Array, ignore_index: int
-) -> Array:
+def cross_entropy_mean_input(xp: Any, dy: Array, x: Array, target: Array, ignore_index: int
+                             ) -> Array:  # fmt: skip
     """The cotangent of cross_entropy_mean's x: each counted row has an equal share of dy."""
     share = expand(dy / _counted(x, target, ignore_index), shape=target.shape)
     return cross_entropy_input(share, x, target, ignore_index)

@@ -183,6 +183,15 @@ def _group_norm_back(rng):
             for s, g, c in GROUPS for has in (True, False)]  # fmt: skip
 
 
+@row("layer_norm", broadcasts=False)
+def _layer_norm(rng):
+    cases = ((3, 4), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((2, 3, 2, 4), 3), ((4,), 1), ((5, 3, 1), 2)
+    return [Sample([normal(rng, *s), *(normal(rng, *s[-n:]) if has else None for has in given)],
+                   {"axes": n, "eps": 0.1, "center": center})
+            for s, n in cases for center in (True, False)
+            for given in ((True, True), (False, False), (True, False))]  # fmt: skip
+
+
 @row("softmax", "log_softmax", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
 def _softmax(rng):
     cases = (((2, 3), 1), ((2, 3), 0), ((2, 3, 4), -1), ((2, 3, 4, 5), 1), ((5,), 0), ((3, 1), 1),
