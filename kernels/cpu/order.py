@@ -8,7 +8,7 @@ values are apart and keep their order.
 import numpy as np
 
 from ._jit import compiled, part
-from ._layout import along_rows, ready, rows_along, served
+from ._layout import along_rows, rows_along, served
 from ._memory import empty
 
 WHOLE, BITS = np.dtype(np.int64), np.dtype(np.uint64)

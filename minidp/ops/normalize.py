@@ -5,7 +5,6 @@ from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.mode import switched
-from minidp.mode import switched
 from minidp.op import op
 from minidp.ops.adjoint import composite, each, given
 from minidp.ops.elementwise import full_like, rsqrt

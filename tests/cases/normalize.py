@@ -185,7 +185,8 @@ def _group_norm_back(rng):
 
 @row("layer_norm", broadcasts=False)
 def _layer_norm(rng):
-    cases = ((3, 4), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((2, 3, 2, 4), 3), ((4,), 1), ((5, 3, 1), 2)
+    cases = (((3, 4), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((2, 3, 2, 4), 3), ((4,), 1),
+             ((5, 3, 1), 2))  # fmt: skip
     return [Sample([normal(rng, *s), *(normal(rng, *s[-n:]) if has else None for has in given)],
                    {"axes": n, "eps": 0.1, "center": center})
             for s, n in cases for center in (True, False)
