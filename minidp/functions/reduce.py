@@ -263,8 +263,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 def scan(combine: Callable[[Tensor, Tensor], Tensor], x: Tensor, axis: int) -> Tensor:
     """y_i = x_0 . x_1 . ... . x_i for an associative ``combine``, in log2 n steps.
 
-    Hillis and Steele, Data Parallel Algorithms (1986).
-    """
+    Hillis and Steele, Data Parallel Algorithms (1986)."""
     step, count = 1, x.shape[axis] if x.ndim else 0
     while step < count:
         both = combine(_part(x, axis, 0, count - step), _part(x, axis, step, count - step))
