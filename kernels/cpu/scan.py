@@ -50,7 +50,7 @@ def _with(total, value, is_product):
 
 @compiled
 def _rows(x, backward, is_product, y):
-    rows, length, start = x.shape[0], x.shape[1], 1.0 if is_product else 0.0
+    rows, length, start = x.shape[0], x.shape[1], np.float64(1 if is_product else 0)
     for i in range(0, rows - 3, 4):
         a = b = c = d = start
         for k in range(length):
@@ -110,13 +110,13 @@ def _columns_back(g, x, before, total, dx):
 def _rows_back(g, x, before, total, dx):
     last = x.shape[1] - 1
     for i in range(x.shape[0]):
-        product, along, factor = 1.0, 0.0, 0.0
+        product, along, factor = np.float64(1), np.float64(0), np.float64(0)
         for k in range(last + 1):
             before[k, 0] = product
             product *= x[i, k, 0]
         for k in range(last, -1, -1):
-            along = g[i, k, 0] + (factor * along if k < last else 0.0)
-            factor = x[i, k, 0]
+            along = g[i, k, 0] + factor * along
+            factor = np.float64(x[i, k, 0])
             dx[i, k, 0] = before[k, 0] * along
 
 
