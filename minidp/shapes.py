@@ -169,6 +169,8 @@ def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, .
 
 def sizes(value: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
     """One size for each of ``count`` axes, from one number for all or from that many."""
+    if type(value) is int:
+        return (value,) * count
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     values = values * count if len(values) == 1 else values
     if len(values) != count or not all(isinstance(each, (int, np.integer)) for each in values):

@@ -34,7 +34,8 @@ def ready(array):
 
 def channels_last(x):
     """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
-    last = x.transpose(0, *range(2, x.ndim), 1)  # np.moveaxis takes longer than a small op
+    axes = _LAST if x.ndim == 4 else (0, *range(2, x.ndim), 1)
+    last = x.transpose(axes)  # np.moveaxis takes longer than a small op
     if last.flags.carray or not (x.flags.carray and x.dtype in FLOATS and host()):
         return ready(last)
     y = empty(last.shape, x.dtype)

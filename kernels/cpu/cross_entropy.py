@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ._jit import compiled
+from ._jit import compiled, part
 from ._layout import along_rows, ready, rows_along, served
 from ._memory import empty
+from .reduce import row
 from .softmax import exponentials_of, height
 
 
@@ -80,3 +81,50 @@ def _differences(g, dx, target, ignore, sums):
             for j in range(dx.shape[1]):
                 dx[i, j] *= scale
             dx[i, target[i]] -= g[i]
+
+
+def cross_entropy_mean(x, target, *, ignore_index):
+    """The mean of the losses of targets that are not ignored, NaN of none: added in float64."""
+    classes = _classes(x, target, ignore_index)
+    if classes is None:
+        return NotImplemented
+    rows = rows_along(x, 1)
+    losses, scratch = empty((1, len(rows)), x.dtype), empty((height(rows), x.shape[1]), x.dtype)
+    mean = empty((), x.dtype)
+    _mean(rows, classes, int(ignore_index), losses, *exponentials_of(rows, scratch),
+          mean.reshape(1))  # fmt: skip
+    return mean
+
+
+@compiled
+def _mean(x, target, ignore, losses, tops, sums, mean):
+    _losses(x, target, ignore, losses[0], tops, sums)
+    real = x.dtype.type
+    mean[0] = real(row(losses, 0)) / real(_count(target, ignore))
+
+
+@part
+def _count(target, ignore):
+    """How many are not ignored."""
+    count = 0
+    for i in range(target.shape[0]):
+        count += target[i] != ignore
+    return count
+
+
+def cross_entropy_mean_input(g, x, target, *, ignore_index):
+    """The same as of cross_entropy's, where each row that counts has an equal share of g ()."""
+    classes = _classes(x, target, ignore_index) if served(g, x) and not g.ndim else None
+    if classes is None:
+        return NotImplemented
+    rows = rows_along(x, 1)
+    dx, shares = empty(rows.shape, x.dtype), empty(classes.shape, x.dtype)
+    _, sums = exponentials_of(rows, dx)
+    _mean_differences(ready(g).reshape(1), dx, classes, int(ignore_index), sums, shares)
+    return along_rows(dx, x.shape, 1)
+
+
+@compiled
+def _mean_differences(g, dx, target, ignore, sums, shares):
+    shares[:] = g[0] / g.dtype.type(_count(target, ignore))
+    _differences(shares, dx, target, ignore, sums)

@@ -37,6 +37,17 @@ def group_norm_back(dy, x, mean, r, weight=None, *, center):
     return dx.reshape(x.shape), total[0], total[1]
 
 
+def layer_norm(x, weight=None, bias=None, *, axes, eps, center):
+    """The same of the last `axes` of x together, which weight and bias have."""
+    if not served(x, weight, bias):
+        return NotImplemented
+    size = math.prod(x.shape[x.ndim - axes :])
+    weight, bias = (v if v is None else ready(v).reshape(size) for v in (weight, bias))
+    rows = ready(x).reshape(math.prod(x.shape[: x.ndim - axes]), size)
+    y, mean, r = group_norm(rows, weight, bias, groups=1, eps=eps, center=center)
+    return y.reshape(x.shape), mean, r
+
+
 def _groups(x, groups):
     """x (n, c, ...) as (rows and groups, channels of a group, places); x (n, c) in one group, the
     norm of layers, is left as it is."""

@@ -1,4 +1,4 @@
-"""Places of ranks without sorting everything, running sums and running extremes, row by row.
+"""Places of ranks without sorting everything, row by row.
 
 A few first ranks are kept sorted while the others pass by. A single one is found by Hoare's
 quickselect (1961) among whole numbers of 64 bits that a float32 and its place make: so equal
@@ -8,7 +8,7 @@ values are apart and keep their order.
 import numpy as np
 
 from ._jit import compiled, part
-from ._layout import along_rows, ready, rows_along, served
+from ._layout import along_rows, rows_along, served
 from ._memory import empty
 
 WHOLE, BITS = np.dtype(np.int64), np.dtype(np.uint64)
@@ -106,70 +106,3 @@ def _select(keys, rank):
         else:
             return keys[rank]
     return keys[rank]
-
-
-def running_place(x, *, dim, largest):
-    """Where the extreme so far is along `dim`: the last of equals."""
-    if not served(x) or not x.ndim:
-        return NotImplemented
-    rows = rows_along(x, dim)
-    places = empty(rows.shape, WHOLE)
-    _running(rows, largest, places)
-    return along_rows(places, x.shape, dim)
-
-
-@compiled
-def _running(x, largest, places):
-    for i in range(x.shape[0]):
-        best, top = 0, x[i, 0] if x.shape[1] else x.dtype.type(0)
-        for j in range(x.shape[1]):
-            value = x[i, j]
-            better = value >= top if largest else value <= top
-            if better or value != value:
-                best, top = j, value
-            places[i, j] = best
-
-
-def cumsum(x, *, dim, backward):
-    """Running sums along `dim`, added in float64."""
-    if not served(x) or not x.ndim:
-        return NotImplemented
-    rows = _side_by_side(x, dim)
-    if rows.shape[2] == 1:
-        y = empty(rows.shape[:2], x.dtype)
-        _cumsum_rows(rows.reshape(y.shape), backward, y)
-        return y.reshape(x.shape)
-    y, total = empty(rows.shape, x.dtype), empty(rows.shape[2:], np.dtype(np.float64))
-    _cumsum(rows, backward, y, total)
-    return y.reshape(x.shape)
-
-
-def _side_by_side(x, dim):
-    """x as (before, along, behind)."""
-    dim %= x.ndim
-    before, behind = x.shape[:dim], x.shape[dim + 1 :]
-    size = [int(np.prod(part)) for part in (before, behind)]
-    return ready(x).reshape(size[0], x.shape[dim], size[1])
-
-
-@compiled
-def _cumsum(x, backward, y, total):
-    length = x.shape[1]
-    for i in range(x.shape[0]):
-        total[:] = 0
-        for k in range(length):
-            at = length - 1 - k if backward else k
-            for j in range(x.shape[2]):
-                total[j] += x[i, at, j]
-                y[i, at, j] = total[j]
-
-
-@compiled
-def _cumsum_rows(x, backward, y):
-    length = x.shape[1]
-    for i in range(x.shape[0]):
-        total = 0.0
-        for k in range(length):
-            at = length - 1 - k if backward else k
-            total += x[i, at]
-            y[i, at] = total

@@ -78,11 +78,11 @@ def _summed(x, y):
 @compiled
 def _sum_last(x, y):
     for i in range(x.shape[0]):
-        y[i] = _row(x, i)
+        y[i] = row(x, i)
 
 
 @summing
-def _row(x, i):
+def row(x, i):
     """The sum of a row, in float64."""
     total = 0.0
     for k in range(x.shape[1]):

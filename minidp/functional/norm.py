@@ -40,8 +40,7 @@ def batch_norm(
     """(x - mean) / sqrt(var + eps) weight + bias, channel by channel (axis 1).
 
     Without ``training`` by the running statistics; with it by those of the batch, which the
-    running ones (if given) follow by ``momentum``.
-    """
+    running ones (if given) follow by ``momentum``."""
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm: expected running_mean and running_var to be given "
@@ -66,8 +65,7 @@ def by_batch(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Normalised by the batch's own statistics; these too: the mean, the unbiased variance.
 
-    Without ``sync`` they are those of the rows of this replica.
-    """
+    Without ``sync`` they are those of the rows of this replica."""
     x = _wide(input, input)
     count = input.numel() // max(1, input.shape[1])
     if mode.replica is None or mode.replica.alone or not sync:
@@ -168,8 +166,7 @@ def instance_norm(
     """Each channel of each row normalised over its places; or, without ``use_input_stats``, by
     running statistics, which else (if given) follow the means over the rows of all replicas.
 
-    Source: Ulyanov, Vedaldi and Lempitsky 2016, arXiv 1607.08022.
-    """
+    Source: Ulyanov, Vedaldi and Lempitsky 2016, arXiv 1607.08022."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, eps=eps)
     check_channels(input, running_mean, running_var)
@@ -195,8 +192,7 @@ def group_norm(
 ) -> Tensor:  # fmt: skip
     """The channels (axis 1) of each row in ``num_groups`` groups, each normalised as a whole.
 
-    Source: Wu and He 2018, arXiv 1803.08494.
-    """
+    Source: Wu and He 2018, arXiv 1803.08494."""
     shape = input.shape
     if input.ndim < 2 or num_groups < 1 or shape[1] % num_groups:
         raise ShapeError(f"group_norm: expected (n, c, ...) with c divisible by num_groups="
@@ -237,6 +233,9 @@ def _rows(
     _check_vectors(name, input, wanted, weight, bias)
     if len(given) == 2 and len(wanted) == 1:
         return _grouped(name, input, 1, weight, bias, eps, center)
+    if input.numel() and input.dtype != float16 and (weight is None or weight.dtype == input.dtype):
+        y: Tensor = ops.layer_norm(input, weight, bias, axes=len(wanted), eps=eps, center=center)[0]
+        return y
     rows, size = math.prod(given[: -len(wanted)]), math.prod(wanted)
     weight, bias = (v if v is None or v.ndim == 1 else v.reshape(size) for v in (weight, bias))
     y = _grouped(name, reshape(input, shape=(rows, size)), 1, weight, bias, eps, center)
@@ -258,8 +257,7 @@ def layer_norm(
 ) -> Tensor:  # fmt: skip
     """(x - mean) / sqrt(var + eps) weight + bias over the last axes, of ``normalized_shape``.
 
-    Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450.
-    """
+    Source: Ba, Kiros and Hinton 2016, arXiv 1607.06450."""
     return _rows("layer_norm", input, normalized_shape, weight, bias, eps, True)
 
 
@@ -269,8 +267,7 @@ def rms_norm(
 ) -> Tensor:  # fmt: skip
     """x / sqrt(mean(x^2) + eps) weight over the last axes; ``eps`` is the dtype's if not given.
 
-    Source: Zhang and Sennrich 2019, arXiv 1910.07467.
-    """
+    Source: Zhang and Sennrich 2019, arXiv 1910.07467."""
     least = float(np.finfo(float32 if input.dtype == float16 else input.dtype).eps)
     eps = least if eps is None else eps
     return _rows("rms_norm", input, normalized_shape, weight, None, eps, False)

@@ -60,7 +60,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     _expect_list("stack", tensors, dim)
     if len({x.shape for x in tensors}) != 1:
         raise ShapeError(f"stack({shapes_text(tensors)}): expected tensors of one shape")
-    return cat([unsqueeze(x, dim) for x in tensors], dim)
+    return ops.stack(*tensors, dim=axis_of("stack", dim, tensors[0].ndim + 1))
 
 
 def _expect_list(name: str, tensors: Any, dim: Any) -> None:

@@ -249,7 +249,8 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 @method()
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """Running products along ``dim``, right in every derivative where there are zeros."""
-    y = scan(elementwise.mul, _widened(input, dtype), axis_of("cumprod", dim, input.ndim)).clone()
+    x, axis = _widened(input, dtype), axis_of("cumprod", dim, input.ndim)
+    y = ops.cumprod(x, dim=axis) if x.ndim else x.clone()
     return y.half() if input.dtype.char == "e" and dtype is None else y
 
 
@@ -262,8 +263,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 def scan(combine: Callable[[Tensor, Tensor], Tensor], x: Tensor, axis: int) -> Tensor:
     """y_i = x_0 . x_1 . ... . x_i for an associative ``combine``, in log2 n steps.
 
-    Hillis and Steele, Data Parallel Algorithms (1986).
-    """
+    Hillis and Steele, Data Parallel Algorithms (1986)."""
     step, count = 1, x.shape[axis] if x.ndim else 0
     while step < count:
         both = combine(_part(x, axis, 0, count - step), _part(x, axis, step, count - step))

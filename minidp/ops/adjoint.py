@@ -42,8 +42,7 @@ def recorded(*values: Any) -> bool:
 def each(adjoint: Callable[..., Any], names: str) -> dict[str, Any]:
     """One rule per argument from a function that gives the cotangents of all.
 
-    It runs once: what it gave waits in ``g``, the table of this node's cotangents by output.
-    """
+    It runs once: what it gave waits in ``g``, the table of this node's cotangents by output."""
 
     def rule(place: int) -> Any:
         @wraps(adjoint)

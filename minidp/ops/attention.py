@@ -78,8 +78,7 @@ def attention(xp: Any, q: Array, k: Array, v: Array, mask: Array = None, *, scal
 
     ``causal``: query i looks at keys 0 .. i. A query that may look at nothing (all is -inf) gives
     0, and infinity as its logarithm. The mask gets no gradient.
-    Source: Vaswani et al. 2017, arXiv 1706.03762.
-    """
+    Source: Vaswani et al. 2017, arXiv 1706.03762."""
     scores = _scores(xp, q, k, mask, scale, causal)
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     e = xp.exp(scores - xp.where(xp.isinf(top), xp.zeros((), q.dtype), top))
@@ -99,6 +98,5 @@ def attention_back(
     """The cotangents of attention's q, k and v, from that of y and from what it found.
 
     With p the softmax: dv = p^T dy, and ds = p (dy v^T - sum dy y), dq = scale ds k,
-    dk = scale ds^T q.
-    """
+    dk = scale ds^T q."""
     return _walk(dy, None, q, k, v, y, rest, mask, scale, causal)

@@ -15,8 +15,7 @@ def dropout(xp: Any, x: Array, p: float, key: Key, row: int, batch_dim: int | No
     """x / (1 - p) where a random word is at least p 2^32, else 0 (Srivastava et al. 2014).
 
     ``row`` is the global index of the first row along ``batch_dim``; with None the whole array
-    is one row, 0. Linear in x, so it is its own derivative.
-    """
+    is one row, 0. Linear in x, so it is its own derivative."""
     kept = _words(xp, x, key, row, batch_dim) >= xp.uint64(int(p * 2**32))
     scale = xp.asarray(1 / (1 - p) if p < 1 else 0, x.dtype)
     return xp.where(kept, x * scale, xp.zeros((), x.dtype))

@@ -30,8 +30,7 @@ def erfc(xp: Any, x: Array) -> Array:
 def erfinv(xp: Any, x: Array) -> Array:
     """The inverse of erf on (-1, 1): dy/dx = sqrt(pi) / 2 e^(y^2).
 
-    Polynomials of M. B. Giles, Approximating the erfinv Function (2010), then Halley's steps.
-    """
+    Polynomials of M. B. Giles, Approximating the erfinv Function (2010), then Halley's steps."""
     size = xp.abs(wide(xp, x))
     depth = -xp.log((1 - size) * (1 + size))
     y = size * xp.where(depth < 5, _polynomial(ERFINV_NEAR, depth - 2.5),
@@ -82,8 +81,7 @@ def _error_function(xp: Any, x: Array) -> tuple[Array, Array]:
     """erf x, right where |x| <= NEAR, and erfc |x|, right elsewhere.
 
     Rational approximations of W. J. Cody, Rational Chebyshev Approximations for the Error
-    Function (1969), with errors below 1e-16 on [0, NEAR], [NEAR, 4] and [4, inf).
-    """
+    Function (1969), with errors below 1e-16 on [0, NEAR], [NEAR, 4] and [4, inf)."""
     size = xp.minimum(xp.abs(x), 30)
     near = x * _fraction(ERF_NEAR, size * size)
     inverse = 1 / xp.maximum(size * size, 16)

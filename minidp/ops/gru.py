@@ -36,8 +36,7 @@ def gru_back(xp: Any, dy: Array, dh: Array, y: Array, gates: Array, h: Array, w:
 
     With dh of a state, step by step du = dh (1 - z) (1 - u^2) goes to x_u, and r du to q;
     du q r (1 - r) and dh (h_before - u) z (1 - z) go to the arguments of r and z, and
-    dh z + da w to the state before: at the first step it is the initial one.
-    """
+    dh z + da w to the state before: at the first step it is the initial one."""
     return _walk(None, dy, dh, y, gates, h, w, sizes, reverse)
 
 
@@ -86,8 +85,7 @@ def gru(xp: Any, x: Array, h: Array, w: Array, b: Array = None, *, sizes: Sizes,
     """With a = w h + b: r = sigmoid(x_r + a_r), z = sigmoid(x_z + a_z), u = tanh(x_u + r a_u);
     h = (1 - z) u + z h. The states, the last ones, and (r, z, u, a_u).
 
-    Source: Cho et al. 2014, arXiv 1406.1078.
-    """
+    Source: Cho et al. 2014, arXiv 1406.1078."""
     width = h.shape[1]
     y, h = xp.empty((len(x), width), x.dtype), h.copy()
     gates, w = xp.empty((len(x), 4 * width), x.dtype), turned(xp, w, sizes)

@@ -42,6 +42,12 @@ def part(g: Any, i: int, sizes: Sequence[Shape], dim: int) -> Any:
     return narrow(g, dim=dim, start=start, length=sizes[i][dim])
 
 
+@op("*... -> ...", xs=lambda g, i, dim: get(g, key=(slice(None),) * dim + (i,)))
+def stack(xp: Any, *xs: Array, dim: int) -> Array:
+    """Arrays of one shape along a new axis ``dim``."""
+    return xp.stack(xs, axis=dim)
+
+
 def narrow(x: Any, dim: int, start: Any, length: Any) -> Any:
     """``length`` places of axis ``dim``, from ``start``; a view."""
     return get(x, key=(slice(None),) * dim + (slice(start, start + length),))

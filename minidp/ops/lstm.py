@@ -36,8 +36,7 @@ def lstm_back(xp: Any, dy: Array, dh: Array, dc: Array, gates: Array, cells: Arr
 
     With dh of a state, step by step dc += dh o (1 - tanh^2 c); the gates' arguments get
     da = (dc u i (1 - i), dc c_before f (1 - f), dc i (1 - u^2), dh tanh c o (1 - o)), the state
-    before gets da w, and the cell before dc f: at the first step they are the initial ones.
-    """
+    before gets da w, and the cell before dc f: at the first step they are the initial ones."""
     return _walk({}, dy, dh, dc, gates, cells, c, w, None, sizes, reverse)[:3]
 
 
@@ -93,8 +92,7 @@ def lstm(xp: Any, x: Array, h: Array, c: Array, w: Array, v: Array = None, *, si
     v o tanh c. The states, the last ones, and what the gates were.
 
     Sources: Hochreiter and Schmidhuber 1997; Gers, Schmidhuber and Cummins 2000 (f); Sak, Senior
-    and Beaufays 2014, arXiv 1402.1128 (v).
-    """
+    and Beaufays 2014, arXiv 1402.1128 (v)."""
     width = c.shape[1]
     y, cells = xp.empty((len(x), h.shape[1]), x.dtype), xp.empty((len(x), width), x.dtype)
     gates, h, c, w = xp.empty(x.shape, x.dtype), h.copy(), c.copy(), turned(xp, w, sizes)

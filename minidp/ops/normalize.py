@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from minidp.errors import ShapeError
+from minidp.mode import switched
 from minidp.op import op
 from minidp.ops.adjoint import composite, each, given
 from minidp.ops.elementwise import full_like, rsqrt
@@ -39,8 +40,7 @@ def batch_norm(xp: Any, x: Array, mean: Array, var: Array, weight: Array = None,
                bias: Array = None, eps: float = 1e-5) -> Array:  # fmt: skip
     """y = (x - mean) / sqrt(var + eps) weight + bias, channel by channel (axis 1).
 
-    Source: Ioffe and Szegedy 2015, arXiv 1502.03167.
-    """
+    Source: Ioffe and Szegedy 2015, arXiv 1502.03167."""
     shape = (1, -1, *(1,) * (x.ndim - 2))
     y = (x - mean.reshape(shape)) / xp.sqrt(var.reshape(shape) + xp.asarray(eps, x.dtype))
     y = y if weight is None else y * weight.reshape(shape)
@@ -54,8 +54,7 @@ def batch_norm_own_back(
     """The cotangents of batch_norm_own's x, weight and bias.
 
     With r = 1 / sqrt(var + eps) and v = (x - mean) r: dx = weight r (dy - mean(dy) -
-    v mean(dy v)); those of weight and bias are the sums of dy v and dy.
-    """
+    v mean(dy v)); those of weight and bias are the sums of dy v and dy."""
     r, d = rsqrt(var + eps), x - channels(mean, x)
     dweight, dbias = per_channel(dy * d) * r, per_channel(dy)
     level = (channels(dweight * r, x) * d + channels(dbias, x)) / rows(x)
@@ -83,8 +82,7 @@ def batch_norm_own(
 ) -> Any:
     """``batch_norm`` by the mean and the variance (of all: divided by their number) of x itself.
 
-    In two passes, the mean first, so that the variance of large numbers loses no digits.
-    """
+    In two passes, the mean first, so that the variance of large numbers loses no digits."""
     shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
     mean = x.sum(axis=axes) / rows(x)
     var = ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / rows(x)
@@ -116,8 +114,7 @@ def group_norm_back(
     """The cotangents of group_norm's x, weight and bias, from that of y and what it found.
 
     With v = (x - mean) r and h = dy weight: dx = r (h - mean(h) - v mean(h v)), without mean(h)
-    if not ``center``; those of weight and bias are the sums of dy v and dy.
-    """
+    if not ``center``; those of weight and bias are the sums of dy v and dy."""
     v, share = _normal(x, mean, r), 1 / _count(x, mean)
     h = _grouped(dy if weight is None else dy * channels(weight, dy), mean.shape[1])
     dx = h - v * (sum(h * v, dim=2, keepdim=True) * share)
@@ -167,8 +164,7 @@ def group_norm(
     """y = (x - mean) r weight + bias, with the mean of each row's group of channels (axis 1) and
     r = 1 / sqrt(mean((x - mean)^2) + eps); not ``center``: 0 for the mean. All three.
 
-    In two passes, the mean first, so that the variance of large numbers loses no digits.
-    """
+    In two passes, the mean first, so that the variance of large numbers loses no digits."""
     n, count = len(x), size_of_group(x.shape, groups)
     rows, shape = x.reshape(n, groups, count), (1, -1, *(1,) * (x.ndim - 2))
     mean = rows.sum(axis=2) / max(1, count) if center else xp.zeros((n, groups), x.dtype)
@@ -177,3 +173,27 @@ def group_norm(
     y = (d * r[..., None]).reshape(x.shape)
     y = y if weight is None else y * weight.reshape(shape)
     return y if bias is None else y + bias.reshape(shape), mean, r
+
+
+def _rows_adjoint(
+    g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool
+) -> Any:
+    rows = (len(mean), math.prod(x.shape) // max(1, len(mean)))
+    flat = g | {0: reshape(g[0], shape=rows)} if 0 in g else g
+    vector = weight if weight is None else reshape(weight, shape=(-1,))
+    dx, *others = _adjoint(flat, reshape(x, shape=rows), mean, r, vector, center)
+    return reshape(dx, shape=x.shape), *(reshape(v, shape=x.shape[-axes:]) for v in others)
+
+
+@op("f:..., f:..., f:... -> ..., n m, n m", outputs="y mean r",
+    **each(_rows_adjoint, "x weight bias"))  # fmt: skip
+def layer_norm(
+    xp: Any, x: Array, weight: Array = None, bias: Array = None, axes: int = 1, eps: float = 1e-5,
+    center: bool = True,
+) -> Any:  # fmt: skip
+    """``group_norm`` of the last ``axes`` together, by weights and biases of their shape."""
+    given = x.reshape(math.prod(x.shape[:-axes]), math.prod(x.shape[-axes:]))
+    vectors = (v if v is None else v.reshape(-1) for v in (weight, bias))
+    with switched(watch=None):
+        y, mean, r = group_norm(given, *vectors, groups=1, eps=eps, center=center)
+    return y.reshape(x.shape), mean, r

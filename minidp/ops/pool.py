@@ -22,13 +22,12 @@ def _padded_to(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, siz
 
 @op("n c h w -> n c o p, i:n c o p", outputs="y index",
     x=lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_input(
-        g, index, x_shape, kernel, stride, padding, dilation))  # fmt: skip
+        g, index, shape=x_shape, kernel=kernel, stride=stride, padding=padding, dilation=dilation))
 def max_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair,
                size: Pair) -> tuple[Array, Array]:  # fmt: skip
     """The largest value of each window and its offset in the window, row by row.
 
-    The first of equals wins, the last NaN wins over all; padding is never chosen.
-    """
+    The first of equals wins, the last NaN wins over all; padding is never chosen."""
     lowest = -xp.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
     padded = _padded_to(xp, x, kernel, stride, padding, size, lowest, dilation)
     y = xp.full((*x.shape[:2], *size), lowest, x.dtype)
@@ -72,7 +71,8 @@ def max_pool2d_gather(xp: Any, x: Array, index: Array, kernel: Pair, stride: Pai
 
 @op("f:n c h w -> n c o p",
     x=lambda g, x_shape, kernel, stride, padding, count_include_pad: avg_pool2d_input(
-        g, x_shape, kernel, stride, padding, count_include_pad))  # fmt: skip
+        g, shape=x_shape, kernel=kernel, stride=stride, padding=padding,
+        count_include_pad=count_include_pad))  # fmt: skip
 def avg_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, size: Pair,
                count_include_pad: bool) -> Array:  # fmt: skip
     """The mean of each window, over the places inside the image (and its padding, if counted)."""

@@ -82,8 +82,7 @@ def rnn_adjoint(g: Any, y: Any, h: Any, w: Any, sizes: Sizes, reverse: bool, rel
 def rnn(xp: Any, x: Array, h: Array, w: Array, sizes: Sizes, reverse: bool, relu: bool) -> Any:
     """h = tanh(x + w h), or max(0, x + w h); y: every state, last: that of each sequence's end.
 
-    Source: Elman 1990, "Finding structure in time".
-    """
+    Source: Elman 1990, "Finding structure in time"."""
     y, h, w = xp.empty_like(x), h.copy(), turned(xp, w, sizes)
     for start, n in spans(sizes, reverse):
         a = xp.matmul(h[:n], w)

@@ -6,9 +6,10 @@ import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.op import op
-from minidp.ops.comparison import cast, where
+from minidp.ops.adjoint import composite
+from minidp.ops.comparison import cast, full_like, where
 from minidp.ops.exponential import exp, wide
-from minidp.ops.layout import expand, unsqueeze_all
+from minidp.ops.layout import concat, expand, narrow, unsqueeze_all
 from minidp.shapes import axes_of, axis_of
 from minidp.types import Array, Shape
 
@@ -102,6 +103,30 @@ def cumsum(xp: Any, x: Array, dim: int, backward: bool = False) -> Array:
     return xp.cumsum(x[order], axis=dim, dtype=wide)[order].astype(kept, copy=False)
 
 
+@op("... -> ...", x=lambda g, x, dim: cumprod_input(g, x, dim=dim))
+def cumprod(xp: Any, x: Array, dim: int) -> Array:
+    """Running products along ``dim``."""
+    return xp.cumprod(x, axis=dim, dtype=x.dtype)
+
+
+@composite("f:..., f:... -> ...")
+def cumprod_input(xp: Any, dy: Array, x: Array, dim: int) -> Array:
+    """The cotangent of cumprod's x, also where there are zeros: dx_k = p_k s_k for the product p_k
+    of what is before x_k and s_k = dy_k + x_(k+1) s_(k+1), in rounds as ``running_place``."""
+    count, step, s = x.shape[dim], 1, dy
+    if count < 2:
+        return dy
+    one, factor = full_like(narrow(x, dim, 0, 1), value=1.0), narrow(x, dim, 1, count - 1)
+    while step < count:
+        rest = count - step
+        head = narrow(s, dim, 0, rest) + factor * narrow(s, dim, step, rest)
+        s, step = concat(head, narrow(s, dim, rest, step), dim=dim), 2 * step
+        if step < count:
+            rest -= step // 2
+            factor = narrow(factor, dim, 0, rest) * narrow(factor, dim, step // 2, rest)
+    return concat(one, narrow(cumprod(x, dim=dim), dim, 0, count - 1), dim=dim) * s
+
+
 @op("f:... -> ...",
     x=lambda g, x, y, dim, keepdim: spread(g, x.shape, dim, keepdim)
     * exp(x - spread(y, x.shape, dim, keepdim)))  # fmt: skip
@@ -135,8 +160,7 @@ def ranked(xp: Any, x: Array, dim: int, start: int, stop: int, descending: bool 
 def running_place(xp: Any, x: Array, dim: int, largest: bool = True) -> Array:
     """Where the largest (or smallest) value so far is along ``dim``: the last of equals, or NaN.
 
-    In rounds: places are compared with those 1, 2, 4 ... before (Hillis and Steele 1986).
-    """
+    In rounds: places are compared with those 1, 2, 4 ... before (Hillis and Steele 1986)."""
     shape = (-1, *(1,) * (x.ndim - dim - 1))
     places = xp.zeros(x.shape, np.int64) + xp.arange(x.shape[dim]).reshape(shape)
     step, front = 1, (slice(None),) * dim

@@ -39,8 +39,7 @@ def batch_moments(xp: Any, x: Array) -> Any:
 def merged_moments(xp: Any, rows: Array) -> Any:
     """The moments of all values, and their number, from rows of (number, c means, c variances).
 
-    Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm.
-    """
+    Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm."""
     c = rows.shape[1] // 2
     number, mean, var = rows[:, :1], rows[:, 1 : 1 + c], rows[:, 1 + c :]
     count = number.sum(axis=0)

@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 
 from minidp.errors import ShapeError
+from minidp.mode import switched
 from minidp.op import op
 from minidp.ops.adjoint import composite
 from minidp.ops.elementwise import cast, exp, log, maximum, where
 from minidp.ops.exponential import wide
 from minidp.ops.index import scatter_along
-from minidp.ops.layout import unsqueeze_all
+from minidp.ops.layout import expand, unsqueeze_all
 from minidp.ops.reduce import sum
 from minidp.shapes import axis_of
 from minidp.types import Array, Shape
@@ -78,12 +79,11 @@ def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
 
 @op("n c ..., i:n ... -> n ...", check=_check_labels,
     x=lambda g, x, target, ignore_index: cross_entropy_input(
-        g, x, target, ignore_index))  # fmt: skip
+        g, x, target, ignore_index=ignore_index))  # fmt: skip
 def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
     """Losses log sum_c e^x_c - x_target for logits x over axis 1; 0 where target is ignored.
 
-    A target outside 0 .. c-1 raises ValueError.
-    """
+    A target outside 0 .. c-1 raises ValueError."""
     check_classes(xp, target, x.shape[1], ignore_index)
     kept = target != ignore_index
     if x.size == 0:
@@ -103,6 +103,29 @@ def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_inde
                      for each, zero in ((target, 0), (dy, 0.0)))  # fmt: skip
     chosen = scatter_along(summable(weight), index, shape=x.shape, dim=1)
     return like(summable(weight) * softmax(summable(x), dim=1) - chosen, x)
+
+
+@op("n c ..., i:n ... ->", check=_check_labels,
+    x=lambda g, x, target, ignore_index: cross_entropy_mean_input(
+        g, x, target, ignore_index=ignore_index))  # fmt: skip
+def cross_entropy_mean(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
+    """The mean of ``cross_entropy`` over the targets that are not ignored, NaN of none."""
+    with switched(watch=None):
+        losses = cross_entropy(x, target, ignore_index)
+        return xp.asarray(sum(losses) / _counted(x, target, ignore_index))
+
+
+def _counted(x: Any, target: Any, ignore_index: int) -> Any:
+    """How many targets are not ignored, in the dtype of x."""
+    return like(sum(cast(target != ignore_index, dtype=np.int64)), x)
+
+
+@composite(", n c ..., i:n ... -> n c ...")
+def cross_entropy_mean_input(xp: Any, dy: Array, x: Array, target: Array, ignore_index: int
+                             ) -> Array:  # fmt: skip
+    """The cotangent of cross_entropy_mean's x: each counted row has an equal share of dy."""
+    share = expand(dy / _counted(x, target, ignore_index), shape=target.shape)
+    return cross_entropy_input(share, x, target, ignore_index)
 
 
 def check_classes(
@@ -126,8 +149,7 @@ def check_classes(
 def binary_cross_entropy(xp: Any, x: Array, t: Array) -> Array:
     """y = -t log x - (1 - t) log(1 - x) with logarithms of at least -100; x and t in 0 .. 1.
 
-    dy/dx = (x - t) / max(x (1 - x), 10^-12). ValueError where x or t is not in 0 .. 1.
-    """
+    dy/dx = (x - t) / max(x (1 - x), 10^-12). ValueError where x or t is not in 0 .. 1."""
     for name, each in (("input", x), ("target", t)):
         wrong = ~((each >= 0) & (each <= 1))
         if bool(xp.any(wrong)):

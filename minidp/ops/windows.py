@@ -54,8 +54,7 @@ def resample(xp: Any, x: Array, dim: int, index: Array, weight: Any = None) -> A
     """y[..., o, ...] = sum_k weight[o, k] x[..., index[o, k], ...] along ``dim``.
 
     ``index`` and ``weight`` (None: one) are NumPy arrays (o, k); down each column of ``index``
-    the places do not decrease.
-    """
+    the places do not decrease."""
     y: Array = None
     for places, w in zip(index.T, _weights(xp, x, dim, index, weight), strict=True):
         part = xp.take(x, xp.asarray(places), axis=dim)
@@ -70,8 +69,7 @@ def resample_input(xp: Any, dy: Array, length: int, dim: int, index: Array,
                    weight: Any = None) -> Array:  # fmt: skip
     """The cotangent of resample's x, which has ``length`` places: each y given back by weight.
 
-    Places that several y share are added in rounds, in each of which a place occurs once.
-    """
+    Places that several y share are added in rounds, in each of which a place occurs once."""
     before = (slice(None),) * dim
     wide = "float32" if dy.dtype.char == "e" else dy.dtype
     dx = xp.zeros((*dy.shape[:dim], length, *dy.shape[dim + 1 :]), wide)

@@ -34,6 +34,12 @@ def _concat(rng):
     ]
 
 
+@row("stack", wrong=(Sample([np.zeros((2, 3)), np.zeros((2, 4))], {"dim": 0}),))
+def _stack(rng):
+    cases = (((2, 3), 0), ((2, 3), 1), ((2, 3), 2), ((), 0), ((0, 3), 1))
+    return [Sample([normal(rng, *s) for _ in range(3)], {"dim": d}) for s, d in cases]
+
+
 @row("surround")
 def _surround(rng):
     cases = (((2, 3), ((0, 0), (1, 2))), ((3,), ((2, 0),)), ((), ()), ((0, 2), ((1, 0), (0, 1))))

@@ -183,6 +183,16 @@ def _group_norm_back(rng):
             for s, g, c in GROUPS for has in (True, False)]  # fmt: skip
 
 
+@row("layer_norm", broadcasts=False)
+def _layer_norm(rng):
+    cases = (((3, 4), 1), ((2, 3, 4), 1), ((2, 3, 4), 2), ((2, 3, 2, 4), 3), ((4,), 1),
+             ((5, 3, 1), 2))  # fmt: skip
+    return [Sample([normal(rng, *s), *(normal(rng, *s[-n:]) if has else None for has in given)],
+                   {"axes": n, "eps": 0.1, "center": center})
+            for s, n in cases for center in (True, False)
+            for given in ((True, True), (False, False), (True, False))]  # fmt: skip
+
+
 @row("softmax", "log_softmax", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
 def _softmax(rng):
     cases = (((2, 3), 1), ((2, 3), 0), ((2, 3, 4), -1), ((2, 3, 4, 5), 1), ((5,), 0), ((3, 1), 1),
@@ -226,6 +236,18 @@ def _cross_entropy_input(rng):
         arrays = [normal(rng, *target.shape), normal(rng, *s), target]
         found.append(Sample(arrays, {"ignore_index": -100}))
     return found
+
+
+@row("cross_entropy_mean", broadcasts=False)
+def _cross_entropy_mean(rng):
+    return [sample for sample in _cross_entropy(rng) if sample.arrays[1].size]
+
+
+@row("cross_entropy_mean_input")
+def _cross_entropy_mean_input(rng):
+    found = [Sample([normal(rng), *s.arrays], s.constants) for s in _cross_entropy_mean(rng)]
+    skipped = {"ignore_index": int(found[0].arrays[2][0])}
+    return [*found, Sample(found[0].arrays, skipped)]
 
 
 @row("dropout")

@@ -54,6 +54,22 @@ def _cumsum(rng):
     return [Sample([normal(rng, *s)], {"dim": d, "backward": b}) for s, d, b in cases]
 
 
+PRODUCTS = (((5,), 0), ((6, 3), 1), ((9, 7), 1), ((2, 3), 0), ((2, 5, 4), 1), ((1,), 0), ((0,), 0),
+            ((2, 0), 0), ((2, 0), 1))  # fmt: skip
+
+
+@row("cumprod")
+def _cumprod(rng):
+    return [Sample([normal(rng, *s)], {"dim": d}) for s, d in PRODUCTS]
+
+
+@row("cumprod_input")
+def _cumprod_input(rng):
+    found = [Sample([normal(rng, *s), normal(rng, *s)], {"dim": d}) for s, d in PRODUCTS]
+    zeros = [np.array([2.0, 0.0, 3.0, 0.0, 5.0]), np.array([0.0, 0.0, 1.0, np.inf, 2.0])]
+    return [*found, *(Sample([normal(rng, 5), x], {"dim": 0}, smooth=False) for x in zeros)]
+
+
 @row("logsumexp", wrong=(Sample([np.zeros((2, 3))], {"dim": 2}),))
 def _logsumexp(rng):
     found = [Sample([normal(rng, *s)], {"dim": d, "keepdim": k}) for s, d, k in REDUCTIONS]

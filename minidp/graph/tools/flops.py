@@ -39,7 +39,7 @@ def flops(
     return PER_RESULT.get(op, 1) * made
 
 
-_still = """reshape permute expand concat surround diagonal put_diagonal triangle copy
+_still = """reshape permute expand concat stack surround diagonal put_diagonal triangle copy
     cast full_like to_device thirds broadcast unpack get put set_at take_along_dim windows embedding
     max_pool2d_gather argwhere"""
 STILL = frozenset(_still.split())
@@ -51,17 +51,19 @@ PER_RESULT = dict.fromkeys(_functions.split(), FUNCTION) | {
     "batch_norm": 4, "batch_norm_own": 8, "batch_norm_own_back": 10, "batch_norm_own_relu": 9,
     "batch_norm_own_relu_back": 13, "batch_norm_shared": 4, "batch_norm_back": 6,
     "batch_norm_own_pool_back": 11, "batch_norm_pool_back": 7,
-    "group_norm": 9, "group_norm_back": 14, "softmax": FUNCTION + 4,
+    "group_norm": 9, "layer_norm": 9,
+    "group_norm_back": 14, "softmax": FUNCTION + 4,
     "log_softmax": FUNCTION + 4, "softmax_input": 4, "log_softmax_input": FUNCTION + 3,
-    "cross_entropy_input": FUNCTION + 6, "dropout": 2, "hypot": 4,
-    "binary_cross_entropy": 2 * FUNCTION + 4, "lstm_back": 20,
+    "cross_entropy_input": FUNCTION + 6, "cross_entropy_mean_input": FUNCTION + 6,
+    "dropout": 2, "hypot": 4, "binary_cross_entropy": 2 * FUNCTION + 4, "lstm_back": 20,
 }  # fmt: skip
 """For each element of the result, where it is not 1."""
 
-_reductions = """sum amax amin argmax argmin all any cumsum sum_each overlap embedding_weight unique
-    isin scatter_along max_pool2d_input all_reduce"""
+_reductions = """sum amax amin argmax argmin all any cumsum cumprod sum_each overlap
+    embedding_weight unique isin scatter_along max_pool2d_input all_reduce"""
 PER_ARGUMENT = dict.fromkeys(_reductions.split(), 1) | {
-    "logsumexp": FUNCTION + 3, "cross_entropy": FUNCTION + 3, "batch_moments": 4,
+    "logsumexp": FUNCTION + 3, "cross_entropy": FUNCTION + 3, "cross_entropy_mean": FUNCTION + 3,
+    "cumprod_input": 4, "batch_moments": 4,
     "batch_norm_sums": 4, "batch_norm_pool": 6, "batch_norm_pool_sums": 4,
 }  # fmt: skip
 """For each element of the largest argument."""
