@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minidp.arguments import refuse
 from minidp.errors import GraphError
+from minidp.node import Handle
 from minidp.tensor import Tensor
 
 if TYPE_CHECKING:
     from minidp.nn.module import Module
+
+
+def register(registry: dict[Handle, Any], hook: Any, first: bool) -> Handle:
+    """Note a hook behind all others, or before them; ``remove()`` of the handle ends that."""
+    others, handle = list(registry) if first else [], Handle(registry, hook)
+    registry.update({each: registry.pop(each) for each in others})
+    return handle
 
 
 def call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -16,6 +25,8 @@ def call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for hook, with_kwargs in list(module._forward_pre_hooks.values()):
         given = hook(module, args, kwargs) if with_kwargs else hook(module, args)
         if given is not None and with_kwargs:
+            refuse(not isinstance(given, tuple) or len(given) != 2, "forward pre-hook must return "
+                   f"None or a tuple of (new_args, new_kwargs), but got {given}.", RuntimeError)
             args, kwargs = given
         elif given is not None:
             args = given if isinstance(given, tuple) else (given,)
