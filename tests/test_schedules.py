@@ -422,7 +422,7 @@ def test_statistics_are_made_anew_for_averaged_weights():
 ])  # fmt: skip
 def test_schedules_without_a_formula_come_second(second, expected):
     """At the milestone they have no closed form of the initial rate."""
-    optimizer = optim.SGD([leaf([1.0])], lr=0.4, momentum=0.9)
+    optimizer = optim.SGD([nn.Parameter(dp.ones(1))], lr=0.4, momentum=0.9)
     schedule = L.SequentialLR(optimizer, [L.ExponentialLR(optimizer, 0.5), second(optimizer)], [2])
     seen = []
     for _ in expected:
