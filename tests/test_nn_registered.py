@@ -6,6 +6,7 @@ import pytest
 
 import minidp as dp
 from minidp import nn, optim
+from minidp.errors import DTypeError
 
 
 def test_a_hook_can_be_put_before_the_others():
@@ -124,3 +125,15 @@ def test_the_largest_norm_has_a_name():
 def test_one_beta_is_too_few():
     with pytest.raises(TypeError, match="two numbers"):
         optim.Adam([nn.Parameter(dp.ones(1))], betas=(0.9,))
+
+
+def test_masks_of_integers_are_refused():
+    """They were added to the scores, so that 0 and 1 hid nothing."""
+    x, mask = dp.ones(2, 1, 4), dp.ones(2, 2).long()
+    layer = nn.MultiheadAttention(4, 2)
+    with pytest.raises(DTypeError, match="attn_mask of int64"):
+        layer(x, x, x, attn_mask=mask)
+    with pytest.raises(DTypeError, match="key_padding_mask of uint8"):
+        layer(x, x, x, key_padding_mask=dp.zeros(1, 2, dtype=dp.uint8))
+    with pytest.raises(DTypeError, match="attn_mask of int64"):
+        nn.functional.scaled_dot_product_attention(*[dp.ones(2, 4)] * 3, mask)
