@@ -211,12 +211,11 @@ class ParameterDict(Named):
         return last, self.pop(last)
 
     def copy(self) -> Self:
+        """Another dict of the same parameters."""
         return type(self)(self)
 
     def __or__(self, other: Any) -> Self:
-        both = self.copy()
-        both.update(other)
-        return both
+        return type(self)([*self.items(), *type(self)(other).items()])
 
     def __reversed__(self) -> Iterator[str]:
         return reversed(list(self))
