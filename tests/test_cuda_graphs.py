@@ -6,7 +6,6 @@ The stand-in raises where a graph would hold what it cannot repeat. No GPU takes
 import numpy as np
 import pytest
 import test_cuda_streams
-from minidp.optim.descent import sgd as update
 from stream_stand_in import WORLD, Misuse, Stream
 from training import adam, batches, flat, mlp, scheduler, sgd
 
@@ -18,6 +17,7 @@ from minidp.errors import DeviceError
 from minidp.graph.gpu_source import asks_host
 from minidp.nn import functional as F
 from minidp.op import OPS
+from minidp.optim.descent import sgd as update
 
 LARGE, gpus = test_cuda_streams.LARGE, test_cuda_streams.gpus
 pytestmark = pytest.mark.usefixtures("gpus")

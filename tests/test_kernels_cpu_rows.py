@@ -187,7 +187,7 @@ def test_sum_declines_what_it_does_not_serve():
     x = np.ones((2, 3, 4))
     for dim in ((0, 0), 3, (1, -4)):
         assert sums.sum(x, dim=dim, keepdim=False) is NotImplemented
-    for unfit in (x[:, ::2], np.ones((0, 3)), np.ones((2, 3), int), np.ones(()), x):
+    for unfit in (x[:, ::2], np.ones((0, 3)), np.ones((2, 3), int), np.ones(())):
         assert sums.sum(unfit, dim=None, keepdim=False) is NotImplemented
 
 

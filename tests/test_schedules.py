@@ -413,3 +413,20 @@ def test_statistics_are_made_anew_for_averaged_weights():
     np.testing.assert_allclose(layer.running_var.numpy(), [2.0, 4.0])
     assert layer.momentum == 0.1 and not average.training
     assert math.isfinite(average(batches[0][0]).sum().item())
+
+
+@pytest.mark.parametrize("second, expected", [
+    (lambda o: L.OneCycleLR(o, 1.0, 10, anneal_strategy="linear"), [0.02, 0.04, 0.52, 1, 0.857143]),
+    (lambda o: L.CyclicLR(o, 0.1, 1.0, step_size_up=3), [0.2, 0.1, 0.4, 0.7, 1]),
+    (lambda o: S.SWALR(o, 0.05, 4, "linear"), [0.2, 0.2, 0.1625, 0.125, 0.0875]),
+])  # fmt: skip
+def test_schedules_without_a_formula_come_second(second, expected):
+    """At the milestone they have no closed form of the initial rate."""
+    optimizer = optim.SGD([nn.Parameter(dp.ones(1))], lr=0.4, momentum=0.9)
+    schedule = L.SequentialLR(optimizer, [L.ExponentialLR(optimizer, 0.5), second(optimizer)], [2])
+    seen = []
+    for _ in expected:
+        optimizer.step()
+        schedule.step()
+        seen += schedule.get_last_lr()
+    assert seen == pytest.approx(expected, abs=1e-6)

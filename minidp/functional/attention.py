@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from minidp.create import ones
-from minidp.errors import ShapeError
+from minidp.errors import DTypeError, ShapeError
 from minidp.functional.activation import softmax
 from minidp.functional.dropout import dropout
 from minidp.functional.linear import linear
@@ -19,7 +19,7 @@ from minidp.ops.attention import attention, thirds
 from minidp.ops.comparison import where
 from minidp.ops.layout import triangle
 from minidp.tensor import Tensor
-from minidp.types import float32, float64
+from minidp.types import category, float32, float64
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -45,6 +45,7 @@ def scaled_dot_product_attention(
         given = ", ".join(map(str, shapes))
         raise ShapeError(f"scaled_dot_product_attention({given}): expected query (..., l, e), key "
                          "(..., s, e), value (..., s, v)")  # fmt: skip
+    expect_mask("attn_mask", attn_mask)
     if is_causal and attn_mask is not None:
         raise ValueError("scaled_dot_product_attention: Explicit attn_mask should not be set "
                          "when is_causal=True")  # fmt: skip
@@ -60,6 +61,13 @@ def scaled_dot_product_attention(
         attn_mask = triangle(square, offset=0, upper=False)
     weights = attention_weights(query, key, attn_mask, scale)
     return dropout(weights, dropout_p, batch_dim=0 if weights.ndim > 2 else None) @ value
+
+
+def expect_mask(name: str, mask: Tensor | None) -> None:
+    """A DTypeError for integers, which could mean seen, hidden, or added."""
+    if mask is not None and category(mask.dtype) == 1:
+        raise DTypeError(f"attention: {name} of {mask.dtype}; only bool and floating types of mask "
+                         "are supported: convert with .bool() or .float()")  # fmt: skip
 
 
 def _whole(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
@@ -145,6 +153,7 @@ def merged_mask(
     masks: list[Tensor] = []
     for name, mask, shapes in (("attn_mask", attn_mask, plain),
                                ("key_padding_mask", padding, padded)):  # fmt: skip
+        expect_mask(name, mask)
         if mask is not None and mask.shape not in shapes:
             raise ShapeError(f"MultiheadAttention: The shape of the {name} is {mask.shape}, "
                              f"but should be {next(iter(shapes))}")  # fmt: skip

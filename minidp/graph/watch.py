@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minidp.tensor import Tensor
 
 T = TypeVar("T")
-PACKAGE = str(Path(__file__).parent)
+PACKAGE = str(Path(__file__).parents[1])
 
 
 class Watch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, ClassVar, Self
 
+from minidp.arguments import refuse
 from minidp.nn.module import Module
 from minidp.parameter import Parameter
 
@@ -23,8 +24,8 @@ class Container(Module):
         if self.kind is Module:
             self.add_module(name, value)
         else:
-            value = value if isinstance(value, Parameter) else Parameter(value)
-            self.register_parameter(name, value)
+            wraps = hasattr(value, "shape") and not isinstance(value, Parameter)
+            self.register_parameter(name, Parameter(value) if wraps else value)
 
     def __len__(self) -> int:
         return len(self._held())
@@ -71,9 +72,6 @@ class Numbered(Container):
         del values[index]
         self._renumber(values)
 
-    def __iadd__(self, values: Iterable[Any]) -> Self:
-        return self.extend(values)
-
     def append(self, value: Any) -> Self:
         self._put(str(len(self)), value)
         return self
@@ -82,6 +80,8 @@ class Numbered(Container):
         for value in values:
             self.append(value)
         return self
+
+    __iadd__ = extend
 
     def insert(self, index: int, value: Any) -> Self:
         values = list(self)
@@ -117,6 +117,15 @@ class Sequential(Numbered):
 
     def __add__(self, other: Iterable[Module]) -> Sequential:
         return Sequential(*self, *other)
+
+    def __mul__(self, other: int) -> Sequential:
+        refuse(other < 1, f"Non-positive multiplication factor {other} for Sequential")
+        return Sequential(*list(self) * other)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, other: int) -> Self:
+        return self.extend(list(self * other)[len(self) :])
 
     def forward(self, input: Any) -> Any:
         for module in self:
@@ -188,3 +197,25 @@ class ParameterDict(Named):
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__(parameters)
+
+    def update(self, parameters: Any = (), /) -> None:  # type: ignore[override]
+        """Take over what another holds: of a plain dict in the order of its keys' letters."""
+        super().update(sorted(parameters.items()) if type(parameters) is dict else parameters)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        super().setdefault(key, default)
+        return self[key]
+
+    def popitem(self) -> tuple[str, Any]:
+        last = list(self or [""])[-1]
+        return last, self.pop(last)
+
+    def copy(self) -> Self:
+        """Another dict of the same parameters."""
+        return type(self)(self)
+
+    def __or__(self, other: Any) -> Self:
+        return type(self)([*self.items(), *type(self)(other).items()])
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))

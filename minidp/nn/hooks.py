@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from minidp.arguments import refuse
 from minidp.errors import GraphError
 from minidp.tensor import Tensor
 
@@ -16,6 +17,8 @@ def call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for hook, with_kwargs in list(module._forward_pre_hooks.values()):
         given = hook(module, args, kwargs) if with_kwargs else hook(module, args)
         if given is not None and with_kwargs:
+            refuse(not isinstance(given, tuple) or len(given) != 2, "forward pre-hook must return "
+                   f"None or a tuple of (new_args, new_kwargs), but got {given}.", RuntimeError)
             args, kwargs = given
         elif given is not None:
             args = given if isinstance(given, tuple) else (given,)

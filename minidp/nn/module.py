@@ -44,9 +44,8 @@ class Module:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass defines it."""
-        raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
-        )
+        name = type(self).__name__
+        raise NotImplementedError(f'Module [{name}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         mode.modules.append(self)
@@ -83,10 +82,9 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, (Parameter, Buffer, Module)) and "training" not in vars(self):
-            raise AttributeError(
-                f"cannot assign {type(value).__name__} {name!r} before Module.__init__() call: "
-                f"begin {type(self).__name__}.__init__ with super().__init__()"
-            )
+            kind, own = type(value).__name__, type(self).__name__
+            raise AttributeError(f"cannot assign {kind} {name!r} before Module.__init__() call: "
+                                 f"begin {own}.__init__ with super().__init__()")  # fmt: skip
         state.check_kind(self, name, value, Parameter, Module)
         if isinstance(value, Tensor) and name in vars(self).get("_persistent", ()):
             value = value if isinstance(value, Shared) else Buffer(value)
@@ -100,21 +98,18 @@ class Module:
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name made at run time; None marks it as absent."""
-        state.check_name(self, name, Parameter)
+        state.check_name(self, name, Parameter, param)
         setattr(self, name, param)
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
         """Add a tensor that is state but not trained; ``persistent`` ones are in state_dict."""
-        state.check_name(self, name, Buffer)
+        state.check_name(self, name, Buffer, tensor)
         self._persistent[name] = persistent
         setattr(self, name, None if tensor is None else Buffer(tensor))
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child module under a name made at run time."""
-        if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{type(self).__name__}: a {type(module).__name__} is not a Module "
-                            "subclass; expected modules one by one, such as nn.ReLU()")  # fmt: skip
-        state.check_name(self, name, Module)
+        state.check_name(self, name, Module, module)
         setattr(self, name, module)
 
     register_module = add_module
@@ -186,6 +181,12 @@ class Module:
             found = state.held(found, name, Module)
         return found
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a dotted path; with ``strict`` only where there is one."""
+        path, _, name = target.rpartition(".")
+        self.get_submodule(target if strict else path)
+        self.get_submodule(path).add_module(name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted path."""
         path, _, name = target.rpartition(".")
@@ -217,11 +218,8 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or fill them with zeros."""
         with no_grad():
-            for parameter in self.parameters():
-                if set_to_none:
-                    parameter.grad = None
-                elif parameter.grad is not None:
-                    parameter.grad.zero_()
+            for each in self.parameters():
+                each.grad = None if set_to_none or each.grad is None else each.grad.zero_()
 
     def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call ``fn`` on every module below, then on this one."""

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from minidp.nn.module import Module
 
 
+OLD = "num_batches_tracked"  # which files of old versions lack
+
+
 class StateDictError(CheckpointError, RuntimeError):
     """Names or shapes of a state dict that are not those of the module."""
 
@@ -48,19 +51,23 @@ def check_kind(module: Module, name: str, value: Any, *registered: type) -> None
     kinds += [Tensor] if not kinds and name in vars(module).get("_persistent", ()) else []
     for kind in kinds:
         if not (value is None or isinstance(value, kind)):
-            raise TypeError(
-                f"cannot assign {type(value).__name__} as {kind.__name__.lower()} {name!r} "
-                f"({kind.__name__} or None expected); to change its values in place: "
-                f"with no_grad(): module.{name}.copy_(...)"
-            )
+            wanted = kind.__name__
+            raise TypeError(f"cannot assign {type(value).__name__} as {wanted.lower()} {name!r} "
+                            f"({wanted} or None expected); to change its values in place: "
+                            f"with no_grad(): module.{name}.copy_(...)")  # fmt: skip
 
 
-def check_name(module: Module, name: str, kind: type) -> None:
-    """Refuse a name that is no word, or that is taken by something of another kind."""
+def check_name(module: Module, name: Any, kind: type, value: Any) -> None:
+    """Refuse a value of another kind, and a name that is no word or taken by another kind."""
+    fits = hasattr(value, "shape") if kind is Buffer else isinstance(value, kind)
+    word, own, given = kind.__name__, type(module).__name__, type(value).__name__
+    if not fits and value is not None:
+        raise TypeError(f"{own}: a {given} is not a {word} subclass; expected {word.lower()}s one "
+                        "by one, such as nn.ReLU() or nn.Parameter(x)")  # fmt: skip
     if not isinstance(name, str) or name == "" or "." in name:
-        raise KeyError(f"{kind.__name__.lower()} name {name!r}: expected text without a dot")
-    own = name in vars(module) and isinstance(vars(module)[name], (kind, type(None)))
-    if hasattr(module, name) and not own:
+        wrong = KeyError if isinstance(name, str) else TypeError
+        raise wrong(f"{word.lower()} name {name!r}: expected text without a dot")
+    if hasattr(module, name) and not isinstance(vars(module).get(name, 0), (kind, type(None))):
         raise KeyError(f"attribute {name!r} already exists")
 
 
@@ -88,15 +95,15 @@ def entries(module: Module, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
 def load(module: Module, given: Mapping[str, Any], strict: bool, assign: bool = False) -> Keys:
     """Copy ``given`` into the module's own arrays, so that every reference stays valid.
 
-    ``assign`` lets parameters and buffers, which stay the same objects, take over the given
-    arrays. A StateDictError lists all that does not fit, before anything has changed; missing and
-    unexpected names only when ``strict``.
+    ``assign``: the parameters and buffers take over the given arrays. A StateDictError lists all
+    that does not fit, before anything has changed; missing and unexpected names if ``strict``.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{type(module).__name__}.load_state_dict({type(given).__name__}): expected"
                         " a dict of tensors, as state_dict() and dp.load(file) give")  # fmt: skip
     own = dict(entries(module))
-    keys = Keys([k for k in own if k not in given], [k for k in given if k not in own])
+    missing = [k for k in own if k not in given and not k.endswith(OLD)]
+    keys = Keys(missing, [k for k in given if k not in own])
     problems = [
         f"{kind} key(s) in state_dict: " + ", ".join(f'"{name}"' for name in names) + "."
         for kind, names in zip(("Missing", "Unexpected"), keys, strict=True) if names and strict
@@ -109,17 +116,12 @@ def load(module: Module, given: Mapping[str, Any], strict: bool, assign: bool = 
             problems.append(f"size mismatch for {name}: {told} in the state dict, {tensor.shape} "
                             "in the module.")  # fmt: skip
     if problems:
-        text = "\n\t".join(problems)
-        raise StateDictError(
-            f"Error(s) in loading state_dict for {type(module).__name__}:\n\t{text}\n"
-            "Nothing was loaded. strict=False ignores missing and unexpected keys."
-        )
+        title = f"Error(s) in loading state_dict for {type(module).__name__}:"
+        raise StateDictError("\n\t".join([title, *problems]) + "\nNothing was loaded. "
+                             "strict=False ignores missing and unexpected keys.")  # fmt: skip
     with no_grad():
         for _, tensor, value in common:
-            if assign:
-                replace(tensor, as_tensor(value))
-            else:
-                tensor.copy_(value)
+            replace(tensor, as_tensor(value)) if assign else tensor.copy_(value)
     return keys
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,54 +10,21 @@ from minidp import random
 from minidp.autograd import no_grad
 from minidp.create import zeros
 from minidp.graph.tools.flops import products
+from minidp.graph.tools.layers import Row, Summary
 from minidp.nn.conv import Conv1d, Conv2d, Conv3d
 from minidp.nn.linear import Linear
 from minidp.nn.module import Module
-from minidp.printing import table
 from minidp.tensor import Tensor
-from minidp.types import Shape
 
 __all__ = ["summary"]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One call of one layer. ``flops`` counts a multiplication and an addition as two."""
-
-    path: str
-    kind: str
-    shape: Shape | None
-    parameters: int
-    flops: int
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The table; ``print`` it. Parameters are counted once, however often their layer is called."""
-
-    rows: tuple[Row, ...]
-    parameters: int
-    trainable: int
-    flops: int
-
-    def __str__(self) -> str:
-        body = [(r.path, r.kind, "-" if r.shape is None else str(r.shape), f"{r.parameters:,}",
-                 f"{r.flops:,}") for r in self.rows]  # fmt: skip
-        cells = [("layer", "type", "output shape", "parameters", "flops"), *body,
-                 ("total", "", "", f"{self.parameters:,}", f"{self.flops:,}")]  # fmt: skip
-        note = f"{self.trainable:,} of {self.parameters:,} parameters are trained"
-        return f"{table(cells, left=3)}\n{note}"
-
-    __repr__ = __str__
 
 
 def summary(model: Module, example: Any) -> Summary:
     """Run ``model`` once and tell what each layer gave.
 
     ``example`` is an input, a tuple of inputs, or the shape of one, batch included: zeros are
-    used then. Layers are those without children, and others with parameters of their own. The
-    model runs in evaluation mode, without recording: its statistics and the random numbers that
-    come next are left as they were. ``flops`` are those of linear and convolution layers.
+    used then. Layers are those without children, and others with parameters of their own. Random
+    numbers and statistics are left alone; ``flops`` are those of linear and convolution layers.
     """
     rows: list[Row] = []
     seen: dict[Any, None] = {}

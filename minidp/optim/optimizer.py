@@ -80,7 +80,7 @@ class Optimizer:
     def check(self, group: Group) -> None:
         """An error when an option of the group is out of its range."""
         betas = group.get("betas", ())
-        refuse(not isinstance(betas, (tuple, list)),
+        refuse(not isinstance(betas, (tuple, list)) or len(betas) == 1,
                f"Invalid betas: {betas!r}; expected two numbers", TypeError)  # fmt: skip
         limits = [(LABELS.get(name, f"{name} value"), group.get(name, 0.0), np.inf)
                   for name in self.nonnegative]  # fmt: skip

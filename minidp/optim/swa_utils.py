@@ -10,7 +10,7 @@ from minidp.autograd import no_grad
 from minidp.create import tensor
 from minidp.mode import apart
 from minidp.nn.module import Module
-from minidp.optim.lr_scheduler.base import Rates, per_group
+from minidp.optim.lr_scheduler.base import LRScheduler, Rates, per_group
 from minidp.optim.lr_scheduler.cycles import annealing
 from minidp.optim.lr_scheduler.factors import LevelLR
 from minidp.parameter import Buffer
@@ -110,6 +110,8 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 class SWALR(LevelLR):
     """From the rate it finds to ``swa_lr`` in ``anneal_epochs`` steps, then constant."""
+
+    closed = LRScheduler.closed
 
     def begin(self, first: bool, **options: Any) -> None:
         super().begin(first, **options)

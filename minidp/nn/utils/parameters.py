@@ -20,10 +20,8 @@ Tensors = Tensor | Iterable[Tensor]
 
 def _gradients(name: str, parameters: Tensors) -> list[Tensor]:
     if mode.replica is not None:
-        raise ReplicaError(
-            f"{name} inside a replica: gradients are whole only when every replica's have arrived; "
-            "clip_grad_norm_ waits for them"
-        )
+        raise ReplicaError(f"{name} inside a replica: gradients are whole only when those "
+                           "of all replicas are there; clip_grad_norm_ waits for them")  # fmt: skip
     return [p.grad for p in listed(name, parameters) if p.grad is not None]
 
 
@@ -39,17 +37,15 @@ def get_total_norm(
     foreach: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The norm of all tensors as one vector; a GraphError for one that is not finite, if asked."""
-    each = listed("get_total_norm", tensors)
+    each, norm_type = listed("get_total_norm", tensors), float(norm_type)
     if not each:
         return tensor(0.0)
     with no_grad():
         norms = [x.norm(norm_type) for x in each]
         total = stack([norm.to(norms[0].device) for norm in norms]).norm(norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
-        raise GraphError(
-            f"The total norm of order {norm_type} of the gradients is {total.item()}, so it "
-            "cannot be clipped; error_if_nonfinite=False scales by it anyway"
-        )
+        raise GraphError(f"The total norm of order {norm_type} of the gradients is {total.item()}, "
+                         "not to be clipped; error_if_nonfinite=False scales anyway")  # fmt: skip
     return total
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from minidp.arguments import positive, refuse, unit
 from minidp.mode import apart
-from minidp.optim.lr_scheduler.base import Rates, per_group
+from minidp.optim.lr_scheduler.base import LRScheduler, Rates, per_group
 from minidp.optim.lr_scheduler.factors import LevelLR
 
 
@@ -61,6 +61,7 @@ class Cycle(LevelLR):
     """The base of schedules that move the momentum (or beta1) against the rate."""
 
     cycle_momentum: bool
+    closed = LRScheduler.closed  # ``level`` is no factor of the initial rate
 
     def begin(self, first: bool, **options: Any) -> None:
         super().begin(first, **options)
