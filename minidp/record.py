@@ -165,7 +165,7 @@ def _record(
         saved = tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
     for tensor in tensors:
         versions.append(tensor.version)
-    node = recorded(main.array, op, plan, parents, saved, versions, constants)
+    node = recorded(main.array, op, plan, tuple(parents), saved, versions, constants)
     if not op.several:
         main.node = node
         return

@@ -170,7 +170,7 @@ def test_files_stay_short():
 # rest. Optim was
 # to have 800: that is what SGD, Adam, AdamW, RMSprop, Adagrad, Adadelta and the usual schedules
 # take. Three more optimisers, seven more schedules and other averages take the rest.
-BUDGETS = {"ops": 2195, "functions": 2750, "functional": 2205, "nn": 2200, "optim": 960}
+BUDGETS = {"ops": 2195, "functions": 2750, "functional": 2215, "nn": 2200, "optim": 960}
 
 
 @pytest.mark.parametrize("part", BUDGETS)

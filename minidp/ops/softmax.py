@@ -112,7 +112,7 @@ def cross_entropy_mean(xp: Any, x: Array, target: Array, ignore_index: int = -10
     """The mean of ``cross_entropy`` over the targets that are not ignored, NaN of none."""
     with switched(watch=None):
         losses = cross_entropy(x, target, ignore_index)
-        return xp.asarray(sum(losses) / _counted(x, target, ignore_index))
+        return sum(losses) / _counted(x, target, ignore_index)
 
 
 def _counted(x: Any, target: Any, ignore_index: int) -> Any:
