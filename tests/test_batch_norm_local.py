@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from training import batches, distance, everything, mlp, scheduler
 
+import minidp as dp
 from minidp import Tensor, nn
 from minidp.errors import ReplicaError
 from minidp.parallel.host import HostCommunicator
@@ -106,3 +107,19 @@ def test_how_it_is_said():
     assert "sync" not in repr(nn.BatchNorm2d(3))
     model = nn.Sequential(nn.BatchNorm2d(3, sync=False))
     assert nn.SyncBatchNorm.convert_sync_batchnorm(model)[0].sync
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_a_captured_step_replays_and_has_the_bytes_of_the_eager_one(replicas):
+    rng, found = np.random.default_rng(0), []
+    batches = [(rng.standard_normal((7, 5)).astype("f4"), rng.integers(0, 3, 7)) for _ in range(12)]
+    for capture in (False, True):
+        dp.manual_seed(0)
+        model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8, sync=False), nn.Linear(8, 3))
+        train = dp.Scheduler(model, nn.CrossEntropyLoss(), dp.optim.SGD(model.parameters(), 0.1),
+                             devices=replicas, capture=capture)  # fmt: skip
+        train.run(batches)
+        state = model.state_dict().values()
+        found.append([np.asarray(value.detach()).tobytes() for value in state])
+    assert found[0] == found[1]
+    assert all(step.replays for step in train.replays.captured)

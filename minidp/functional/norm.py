@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -154,7 +153,7 @@ def by_layer(layer: Any, input: Tensor) -> Tensor:
         aside(when_accepted, follow_layer, layer, mean, var)
     elif mean is not None and var is not None:
         rows = input.numel() // max(1, input.shape[1])
-        aside(gather, layer, rows, mean, var, partial(follow_layer, layer))
+        aside(gather, layer, rows, mean, var, follow_layer)
     return y
 
 

@@ -56,17 +56,18 @@ def follow_layer(layer: Any, mean: Tensor | None, var: Tensor | None) -> None:
 
 @told_as("statistics are gathered")
 def gather(
-    owner: Any, rows: int, mean: Tensor, var: Tensor, follow: Callable[[Any, Any], None]
+    owner: Any, rows: int, mean: Tensor, var: Tensor, follow: Callable[[Any, Any, Any], None]
 ) -> None:
-    """Have ``follow`` called with the mean and the unbiased variance over all replicas when the
-    step is accepted, from those of each replica's ``rows``, by their numbers.
+    """Have ``follow`` called with ``owner``, the mean and the unbiased variance over all replicas
+    when the step is accepted, from those of each replica's ``rows``, by their numbers.
 
     Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm.
     """
     wide = mean.detach().cpu().double().numpy(), var.detach().cpu().double().numpy()
     sums = np.concatenate([[rows], rows * wide[0], rows * wide[0] ** 2, (rows - 1) * wide[1]])
     if mode.replica is not None:
-        mode.replica.at_commit_sum(owner, sums, partial(_merged, follow, mean.dtype))
+        merged = partial(_merged, partial(follow, owner), mean.dtype)
+        mode.replica.at_commit_sum(owner, sums, merged)
 
 
 def _merged(follow: Callable[[Any, Any], None], dtype: Any, sums: Any) -> None:

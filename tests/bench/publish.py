@@ -27,9 +27,9 @@ PAGE, PICTURES = ROOT / "docs/performance.md", ROOT / "docs/pictures"
 COMMANDS = {
     "bench": "-m minidp.bench --capture --json {file}",
     "sweep": "tests/bench/sweep.py --torch --json {file}",
-    "ddp": "tests/bench/ddp.py --json {file}",
+    "ddp": "tests/bench/ddp.py --capture --json {file}",
     "reduce_update": "tests/bench/reduce_update.py --json {file}",
-    "scaling": "tests/bench/scaling.py --models W1,W2,W3,W3-local --json {file}",
+    "scaling": "tests/bench/scaling.py --capture --models W1,W2,W3,W3-local --json {file}",
     "long_run": "tests/bench/long_run.py --json {file}",
 }
 
