@@ -108,7 +108,8 @@ def _raise_changed(node: Node, name: str) -> None:
 class Walk:
     """The cotangents that have arrived, arrays or ``tensors``, and what to do with them.
 
-    ``handed_on`` are cotangents that a node was given as others have them, so are not its alone.
+    ``handed_on`` are cotangents that a node was given as others have them, so are not its alone;
+    ``sums`` are leaves' that were added up here, so are theirs.
     """
 
     def __init__(self, wanted: Cotangents | None, keep: bool, tensors: bool) -> None:
@@ -117,6 +118,7 @@ class Walk:
         """The nodes on the way to what is wanted; None: all."""
         self.pending: Cotangents = {}
         self.handed_on: Cotangents = {}
+        self.sums: Cotangents = {}
         self.watch = mode.watch
 
     def begin(self, root: Node, seed: Any) -> None:
@@ -157,6 +159,8 @@ class Walk:
                 present = pending.get(parent)
                 if present is not None:
                     cotangent = present + cotangent
+                    if parent.op is None:
+                        self.sums[parent] = cotangent
                 elif parent.op is None and (cotangent is g or _is_among(cotangent, g)):
                     self.handed_on[parent] = cotangent
                 pending[parent] = cotangent
@@ -182,6 +186,8 @@ class Walk:
     def is_own(self, leaf: Node, g: Any) -> bool:
         """Whether no other has a leaf's cotangent, nor memory that it is a view of."""
         array = g.array if isinstance(g, Tensor) else g
+        if self.sums.get(leaf) is g:
+            return True
         return array.base is None and self.handed_on.get(leaf) is not g
 
 
