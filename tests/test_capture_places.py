@@ -25,6 +25,10 @@ STEPS = {
     "gather": lambda x, y, m: x.gather(1, y.unsqueeze(1)),
     "index_select": lambda x, y, m: x.index_select(1, y),
     "index_add": lambda x, y, m: x.index_add(0, y, x),
+    "index_fill": lambda x, y, m: x.index_fill(0, y % 3, 2.0),
+    "unravel_index": lambda x, y, m: dp.unravel_index(y, (2, 4))[0],
+    "nll_loss": lambda x, y, m: nn.functional.nll_loss(x.log_softmax(1), y),
+    "multi_margin": lambda x, y, m: nn.functional.multi_margin_loss(x, y),
     "index_put": lambda x, y, m: x.index_put((y,), x * 2),
     "scatter": lambda x, y, m: x.scatter(1, y.unsqueeze(1), 2.0),
     "scatter_reduce": lambda x, y, m: x.scatter_reduce(1, y.unsqueeze(1), x, "amax"),
@@ -73,6 +77,19 @@ def test_places_are_checked_in_every_replay(name, wrong):
             run(x, y, x > 0)
         told.append(str(caught.value))
     assert step.replays and told[0] == told[1]
+
+
+@pytest.mark.parametrize("name", ["nll_loss", "multi_margin", "unravel_index"])
+@pytest.mark.parametrize("wrong", [ROWS, -1])
+def test_labels_are_checked_in_every_replay(name, wrong):
+    x, y = dp.ones(ROWS, ROWS), dp.arange(ROWS)
+    step = dp.capture(STEPS[name], fuse=False)
+    for _ in range(3):
+        step(x, y, x > 0)
+    y[2] = wrong
+    with pytest.raises((IndexError, ValueError), match=str(wrong)):
+        step(x, y, x > 0)
+    assert step.replays
 
 
 @pytest.mark.parametrize(

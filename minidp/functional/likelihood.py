@@ -13,6 +13,7 @@ from minidp.errors import DTypeError
 from minidp.functional.activation import log_softmax
 from minidp.functional.loss import batched, check_reduction, misfit, reduced
 from minidp.functional.ranks import alike
+from minidp.functions.index import in_range
 from minidp.mode import mode
 from minidp.ops import softmax as ops
 from minidp.ops.elementwise import log1pexp, where
@@ -100,7 +101,8 @@ def classes_of(name: str, input: Tensor, target: Tensor) -> Tensor:
 def class_index(name: str, target: Tensor, count: int, ignore_index: int | None = None) -> Tensor:
     """The targets, seen to be classes 0 .. count - 1, with 0 for those that are ignored."""
     ops.check_classes(backend_of(target.array).xp, target.array, count, ignore_index, name)
-    return target if ignore_index is None else where(target != ignore_index, target, 0)
+    index = target if ignore_index is None else where(target != ignore_index, target, 0)
+    return index if mode.watch is None else in_range(name, index, count)  # in each replay, too
 
 
 def _shares(target: Tensor, weight: Tensor | None, ignore_index: int) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import backend_of
-from minidp.create import zeros
+from minidp.create import ones, zeros
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.comparison import where
@@ -234,8 +234,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """x with one value at the slices ``index`` along ``dim``."""
     key = _along("index_fill", input, dim, index, True)
     behind = (1,) * (max(input.ndim, 1) - len(key))
-    chosen = zeros((input.shape or (1,))[len(key) - 1], *behind, dtype=bool, device=input.device)
-    chosen.array[key[-1]] = True  # a place named twice counts once
+    kind = {"dtype": bool, "device": input.device}
+    nothing = zeros((input.shape or (1,))[len(key) - 1], *behind, **kind)
+    chosen = set_at(nothing, ones(1, *behind, **kind), key=key[-1:])  # named twice counts once
     return reshape(where(chosen, _scalar(value, input), input), input.shape)
 
 

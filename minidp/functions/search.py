@@ -76,7 +76,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The places in ``shape`` of the elements with these numbers, in C order, axis by axis."""
     found, sizes = [], (shape,) if isinstance(shape, int) else tuple(shape)
-    in_range("unravel_index", indices, math.prod(sizes))
+    indices = in_range("unravel_index", indices, math.prod(sizes))
     for size in reversed(sizes):
         found.append(indices % max(size, 1))
         indices = indices // max(size, 1)
