@@ -30,16 +30,12 @@ def expand(xp: Any, x: Array, shape: Shape) -> Array:
     return xp.broadcast_to(x, shape)
 
 
-@op("*... -> ...", xs=lambda g, i, xs_shape, dim: part(g, i, xs_shape, dim))
+@op("*... -> ...", xs=lambda g, i, xs_shape, dim: narrow(
+    g, dim=dim, start=sum(s[dim] for s in xs_shape[:i]), length=xs_shape[i][dim]
+))  # fmt: skip
 def concat(xp: Any, *xs: Array, dim: int) -> Array:
     """Arrays end to end along ``dim``."""
     return xp.concatenate(xs, axis=dim)
-
-
-def part(g: Any, i: int, sizes: Sequence[Shape], dim: int) -> Any:
-    """The i-th of the pieces that were concatenated."""
-    start = int(np.sum([s[dim] for s in sizes[:i]], dtype=int))
-    return narrow(g, dim=dim, start=start, length=sizes[i][dim])
 
 
 @op("*... -> ...", xs=lambda g, i, dim: get(g, key=(slice(None),) * dim + (i,)))

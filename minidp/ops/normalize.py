@@ -47,6 +47,15 @@ def batch_norm(xp: Any, x: Array, mean: Array, var: Array, weight: Array = None,
     return y if bias is None else y + bias.reshape(shape)
 
 
+@op("f:n c ... -> c, c", outputs="mean var")
+def batch_moments(xp: Any, x: Array) -> Any:
+    """The mean and the variance (of all: divided by their number) of each channel (axis 1); 0 and 0
+    of no values. In two passes, so that the variance of large numbers loses no digits."""
+    shape, axes, count = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim)), rows(x)
+    mean = x.sum(axis=axes) / count
+    return mean, ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / count
+
+
 @composite("f:n c ..., f:n c ..., f:c, f:c, f:c -> n c ..., c, c", outputs="dx dweight dbias")
 def batch_norm_own_back(
     xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None, eps: float = 1e-5
@@ -80,12 +89,8 @@ def _own_adjoint(g: Any, x: Any, mean: Any, var: Any, weight: Any, eps: float) -
 def batch_norm_own(
     xp: Any, x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5
 ) -> Any:
-    """``batch_norm`` by the mean and the variance (of all: divided by their number) of x itself.
-
-    In two passes, the mean first, so that the variance of large numbers loses no digits."""
-    shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
-    mean = x.sum(axis=axes) / rows(x)
-    var = ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / rows(x)
+    """``batch_norm`` by the ``batch_moments`` of x itself."""
+    mean, var = batch_moments.body(xp, x)
     return batch_norm.body(xp, x, mean, var, weight, bias, eps), mean, var
 
 
@@ -175,9 +180,7 @@ def group_norm(
     return y if bias is None else y + bias.reshape(shape), mean, r
 
 
-def _rows_adjoint(
-    g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool
-) -> Any:
+def _rows_adjoint(g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool) -> Any:
     rows = (len(mean), math.prod(x.shape) // max(1, len(mean)))
     flat = g | {0: reshape(g[0], shape=rows)} if 0 in g else g
     vector = weight if weight is None else reshape(weight, shape=(-1,))

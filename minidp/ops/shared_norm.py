@@ -5,7 +5,6 @@ each normalises its values by the merged ones. Backward each adds its cotangents
 sums, and each finds the cotangents of its values. What is exchanged is a few numbers a channel.
 """
 
-import math
 from typing import Any
 
 from minidp.op import op
@@ -19,20 +18,6 @@ from minidp.types import Array
 
 STATISTICS = "batch norm"
 """What the exchange is called."""
-
-
-def _size(x: Any) -> int:
-    """How many values a channel has."""
-    return math.prod(x.shape) // max(1, x.shape[1])
-
-
-@op("f:n c ... -> c, c", outputs="mean var")
-def batch_moments(xp: Any, x: Array) -> Any:
-    """The mean and the variance (of all: divided by their number) of each channel (axis 1); 0 and 0
-    of no values."""
-    shape, axes, count = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim)), max(1, _size(x))
-    mean = x.sum(axis=axes) / count
-    return mean, ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / count
 
 
 @op("f:k m -> c, c, one", outputs="mean var count")
