@@ -27,9 +27,8 @@ def gru_back(xp: Any, dy: Array, dh: Array, y: Array, gates: Array, h: Array, w:
     return _walk(None, dy, dh, y, gates, h, w, sizes, reverse)
 
 
-def gru_adjoint(
-    g: Any, y: Any, gates: Any, h: Any, w: Any, b: Any, sizes: Sizes, reverse: bool
-) -> Any:
+def gru_adjoint(g: Any, y: Any, gates: Any, h: Any, w: Any, b: Any, sizes: Sizes, reverse: bool
+                ) -> Any:  # fmt: skip
     rest = given(g, 0, y), given(g, 1, h), y, gates, h, w
     if 2 in g:
         dx, da, d = _walk(g[2], *rest, sizes, reverse)
@@ -39,9 +38,8 @@ def gru_adjoint(
     return dx, d, dw, None if b is None else sum(da, dim=0)
 
 
-def _walk(
-    dgates: Any, dy: Any, d: Any, y: Any, gates: Any, h: Any, w: Any, sizes: Sizes, reverse: bool
-) -> Any:
+def _walk(dgates: Any, dy: Any, d: Any, y: Any, gates: Any, h: Any, w: Any, sizes: Sizes,
+          reverse: bool) -> Any:  # fmt: skip
     """Per step: the cotangents of w h are dh times the gates' slopes; dh = those w + dh z."""
     r, z, u, q = steps.columns(gates, h.shape[1])
     past, new, extra, du = steps.before(y, h, sizes, reverse), (1 - z) * (1 - u * u), None, 0.0

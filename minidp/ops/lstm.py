@@ -28,10 +28,8 @@ def lstm_back(xp: Any, dy: Array, dh: Array, dc: Array, gates: Array, cells: Arr
     return _walk({}, dy, dh, dc, gates, cells, c, w, None, sizes, reverse)[:3]
 
 
-def lstm_adjoint(
-    g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any, sizes: Sizes,
-    reverse: bool,
-) -> Any:  # fmt: skip
+def lstm_adjoint(g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any,
+                 sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
     starts, outputs = (given(g, 0, y), given(g, 1, h), given(g, 2, c)), None
     if v is None and not {3, 4} & {*g}:
         da, dh, dc = lstm_back(*starts, gates, cells, c, w, sizes=sizes, reverse=reverse)
@@ -44,10 +42,8 @@ def lstm_adjoint(
     return da, dh, dc, dw, matmul(flipped(outputs), o * tanh(cells))
 
 
-def _walk(
-    g: Any, dy: Any, dh: Any, dc: Any, gates: Any, cells: Any, c: Any, w: Any, v: Any,
-    sizes: Sizes, reverse: bool,
-) -> Any:  # fmt: skip
+def _walk(g: Any, dy: Any, dh: Any, dc: Any, gates: Any, cells: Any, c: Any, w: Any, v: Any,
+          sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
     past, own = steps.before(cells, c, sizes, reverse), None
     i, f, u, o = steps.columns(gates, c.shape[1])
     if 4 in g:  # something used the gates themselves

@@ -35,10 +35,9 @@ def merged_moments(xp: Any, rows: Array) -> Any:
 
 
 @op("f:n c ..., f:n c ..., f:c, f:c, f:c, f:c -> c, c", outputs="total along")
-def batch_norm_sums(
-    xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None,
-    bias: Array = None, eps: float = 1e-5, rectify: bool = False,
-) -> Any:  # fmt: skip
+def batch_norm_sums(xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None,
+                    bias: Array = None, eps: float = 1e-5, rectify: bool = False
+                    ) -> Any:  # fmt: skip
     """Sums over each channel of dy, and of dy (x - mean); with ``rectify`` of what relu lets
     back of dy: only for that are weight and bias needed."""
     if rectify:
@@ -48,10 +47,9 @@ def batch_norm_sums(
 
 
 @op("f:n c ..., f:n c ..., f:c, f:c, f:two, f:one, f:c, f:c -> n c ...")
-def batch_norm_back(
-    xp: Any, dy: Array, x: Array, mean: Array, var: Array, sums: Array, count: Array,
-    weight: Array = None, bias: Array = None, eps: float = 1e-5, rectify: bool = False,
-) -> Any:  # fmt: skip
+def batch_norm_back(xp: Any, dy: Array, x: Array, mean: Array, var: Array, sums: Array,
+                    count: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5,
+                    rectify: bool = False) -> Any:  # fmt: skip
     """The cotangent of x: with r = 1 / sqrt(var + eps), and the ``sums`` of batch_norm_sums over
     all ``count`` values, dx = weight r (dy - total / count - (x - mean) r^2 along / count)."""
     if rectify:
@@ -63,11 +61,6 @@ def batch_norm_back(
     return dx * (r if weight is None else r * weight).reshape(shape)
 
 
-def _everywhere(*parts: Any) -> Any:
-    """Vectors end to end, added over all replicas."""
-    return all_reduce(concat(*parts, dim=0), name=f"{STATISTICS} backward")
-
-
 def _adjoint(g: Any, x: Any, mean: Any, var: Any, count: Any, r: Any, weight: Any, bias: Any,
              eps: float, rectify: bool) -> Any:  # fmt: skip
     """The cotangents of x, weight and bias; composed of ops where it is to be differentiated."""
@@ -77,7 +70,8 @@ def _adjoint(g: Any, x: Any, mean: Any, var: Any, count: Any, r: Any, weight: An
             dy = relu_input(dy, batch_norm(x, mean, var, *affine, eps=eps))
         return _composed(dy, x, count, weight, eps)
     total, along = batch_norm_sums(dy, x, mean, var, *affine, **options)
-    dx = batch_norm_back(dy, x, mean, var, _everywhere(total, along), count, *affine, **options)
+    sums = all_reduce(concat(total, along, dim=0), name=f"{STATISTICS} backward")
+    dx = batch_norm_back(dy, x, mean, var, sums, count, *affine, **options)
     return dx, along * r, total
 
 
@@ -95,10 +89,9 @@ def _composed(g: Any, x: Any, count: Any, weight: Any, eps: float) -> Any:
 
 @op("f:n c ..., f:c, f:c, f:one, f:c, f:c -> n c ..., c", outputs="y r",
     **each(_adjoint, "x weight bias"))  # fmt: skip
-def batch_norm_shared(
-    xp: Any, x: Array, mean: Array, var: Array, count: Array, weight: Array = None,
-    bias: Array = None, eps: float = 1e-5, rectify: bool = False,
-) -> Any:  # fmt: skip
+def batch_norm_shared(xp: Any, x: Array, mean: Array, var: Array, count: Array,
+                      weight: Array = None, bias: Array = None, eps: float = 1e-5,
+                      rectify: bool = False) -> Any:  # fmt: skip
     """``batch_norm`` by the mean and the variance of all ``count`` values of all replicas, with
     ``rectify`` and relu; and r = 1 / sqrt(var + eps). Its rule knows that they depend on x."""
     y = batch_norm.body(xp, x, mean, var, weight, bias, eps)

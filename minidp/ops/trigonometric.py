@@ -48,5 +48,3 @@ def _square(a: Any, b: Any) -> Any:
 def hypot(xp: Any, a: Array, b: Array) -> Array:
     """The hypotenuse sqrt(a^2 + b^2), without overflow; dy/da = a / y."""
     return xp.hypot(a, b)
-
-

@@ -39,7 +39,7 @@ def flops(
     return PER_RESULT.get(op, 1) * made
 
 
-_still = """reshape permute expand concat stack surround diagonal put_diagonal triangle copy
+_still = """reshape permute expand concat stack diagonal put_diagonal triangle copy
     cast full_like to_device thirds broadcast unpack get put set_at take_along_dim windows embedding
     max_pool2d_gather argwhere"""
 STILL = frozenset(_still.split())
