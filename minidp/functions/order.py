@@ -101,7 +101,8 @@ def sort(
     tensor([1, 2, 0])
     """
     x, axis = _lined(input), axis_of("sort", dim, input.ndim)
-    return _along(input, ops.argsort(x, dim=axis, descending=descending), axis)
+    order = ops.argsort(x, dim=axis, descending=descending, start=0, stop=None)
+    return _along(input, order, axis)
 
 
 def msort(input: Tensor) -> Tensor:
@@ -121,7 +122,7 @@ def topk(
     x, axis = _lined(input), axis_of("topk", dim, input.ndim)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k = {k} of {x.shape[axis]} values; expected 0 to {x.shape[axis]}")
-    places = ops.argsort(x, dim=axis, descending=largest, stop=k if input.ndim else 1)
+    places = ops.argsort(x, dim=axis, descending=largest, start=0, stop=k if input.ndim else 1)
     return _along(input, places, axis)
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from minidp.op import Op, op
 from minidp.ops.comparison import flat, where
 from minidp.types import Array
@@ -85,9 +87,12 @@ def sign(xp: Any, x: Array) -> Array:
 
 def rounding(name: str, function: str, text: str) -> Op:
     """The op of one of NumPy's ways to round floats, with a derivative of 0; integers stay."""
+    own = getattr(np, function)
 
     def body(xp: Any, x: Array) -> Array:
-        return getattr(xp, function)(x) if x.dtype.kind == "f" else x.copy()
+        if x.dtype.kind != "f":
+            return x.copy()
+        return (own if xp is np else getattr(xp, function))(x)
 
     body.__name__, body.__doc__ = name, f"{text}; its derivative is 0."
     return op("... -> ...", x=lambda g: flat(g))(body)

@@ -21,8 +21,8 @@ def _check(x: Shape) -> None:
 
 
 @op("... -> ..., ..., ...", outputs="q k v", view=True, check=_check,
-    x=lambda g, x_shape: concat(*(g[i] if i in g else full_like(g[min(g)], value=0.0)
-                                  for i in range(3)), dim=len(x_shape) - 1))  # fmt: skip
+    x=lambda g, x_shape: concat(
+        *(given(g, i, g[min(g)]) for i in range(3)), dim=len(x_shape) - 1))  # fmt: skip
 def thirds(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     """The last axis in three equal parts, as views: queries, keys and values of one product."""
     n = x.shape[-1] // 3

@@ -28,8 +28,7 @@ def broadcast(xp: Any, flat: Array, bucket: Any) -> Array:
 @op("n -> *...", outputs="views", exchanges=True, flat=lambda g, bucket: bucket.pack(g))
 def unpack(xp: Any, flat: Array, bucket: Any) -> tuple[Array, ...]:
     """The parameters that lie in a bucket, as views; the cotangents are packed again."""
-    views: tuple[Array, ...] = bucket.views(flat)
-    return views
+    return tuple(bucket.views(flat))
 
 
 @op("..., ... -> ...", x=lambda g, factor: g * factor)

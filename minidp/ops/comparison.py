@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from minidp.errors import DTypeError
 from minidp.op import Op, op
 from minidp.promotion import result_type
@@ -13,9 +15,10 @@ __all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bi
 
 def comparison(name: str, function: str, sign: str) -> Op:
     """The op of one of NumPy's comparisons."""
+    own = getattr(np, function)
 
     def body(xp: Any, a: Array, b: Array) -> Array:
-        return getattr(xp, function)(a, b)
+        return (own if xp is np else getattr(xp, function))(a, b)
 
     body.__name__, body.__doc__ = name, f"a {sign} b, element by element."
     return op("..., ... -> b:...")(body)
@@ -31,11 +34,12 @@ ge = comparison("ge", "greater_equal", ">=")
 
 def bitwise(function: str, text: str) -> Op:
     """The op of one of NumPy's functions of the bits of two integers, or bools."""
+    name, own = f"bitwise_{function.removeprefix('bitwise_')}", getattr(np, function)
 
     def body(xp: Any, a: Array, b: Array) -> Array:
-        return getattr(xp, function)(*_whole(body.__name__, a, b))
+        return (own if xp is np else getattr(xp, function))(*_whole(name, a, b))
 
-    body.__name__, body.__doc__ = f"bitwise_{function.removeprefix('bitwise_')}", text
+    body.__name__, body.__doc__ = name, text
     return op("..., ... -> i:...")(body)
 
 

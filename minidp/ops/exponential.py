@@ -15,10 +15,10 @@ __all__ = ["exp", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "pow", 
 
 def elementary(name: str, rule: Rule, text: str, function: str = "") -> Op:
     """The op of a function of floats that NumPy has, as ``function`` or by the same name."""
-    own = function or name
+    own = getattr(np, function or name)
 
     def body(xp: Any, x: Array) -> Array:
-        return getattr(xp, own)(x)
+        return (own if xp is np else getattr(xp, own.__name__))(x)
 
     body.__name__, body.__doc__, body.__module__ = name, text, rule.__module__
     return op("f:... -> ...", x=rule)(body)

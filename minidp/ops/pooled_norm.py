@@ -9,13 +9,11 @@ from typing import Any
 
 from minidp.ops.adjoint import composite
 from minidp.ops.elementwise import rsqrt
-from minidp.ops.folded import max_pool2d_relu
+from minidp.ops.folded import Pair, max_pool2d_relu
 from minidp.ops.normalize import batch_norm, batch_norm_own_back
 from minidp.ops.pool import max_pool2d_input
 from minidp.ops.shared_norm import batch_norm_back, batch_norm_sums
 from minidp.types import Array, Shape
-
-Pair = tuple[int, int]
 
 
 @composite("f:n c h w, f:c, f:c, f:c, f:c -> n c o p, i:n c o p, c", outputs="y index r")

@@ -24,8 +24,7 @@ Sizes = tuple[int, ...]
 
 
 def spans(sizes: Sizes, reverse: bool) -> list[tuple[int, slice]]:
-    """(rows, where they are) of each step, in the order of computing; backward goes the other
-    way."""
+    """(rows, where they are) of each step as computed; backward goes the other way."""
     starts = np.cumsum((0, *sizes[:-1]), dtype=int).tolist()
     steps = [(n, slice(start, start + n)) for start, n in zip(starts, sizes, strict=True)]
     return steps[::-1] if reverse else steps
@@ -89,8 +88,7 @@ def rnn(xp: Any, x: Array, h: Array, w: Array, sizes: Sizes, reverse: bool, relu
 def check_gates(name: str, x: Shape, count: int, state: Shape) -> None:
     """ShapeError unless x has ``count`` columns for each value of a state."""
     if x[1] != count * state[1]:
-        raise ShapeError(f"{name}(gates {x}, state {state}): expected {count} gates for each value "
-                         "of the state")  # fmt: skip
+        raise ShapeError(f"{name}(gates {x}, state {state}): expected {count} gates per value")
 
 
 def turned(xp: Any, w: Array, sizes: Sizes) -> Array:

@@ -174,9 +174,8 @@ def running_place(xp: Any, x: Array, dim: int, largest: bool = True) -> Array:
 def unique(xp: Any, x: Array, dim: int | None = None) -> tuple[Array, Array, Array]:
     """The different values (or slices along ``dim``) in order, where each element is among them,
     and how often each occurs."""
-    values, inverse, counts = xp.unique(
-        x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
-    )
+    values, inverse, counts = xp.unique(x, return_inverse=True, return_counts=True, axis=dim,
+                                        equal_nan=False)  # fmt: skip
     return values, inverse.reshape(x.shape if dim is None else -1), counts
 
 
