@@ -29,7 +29,7 @@ KERNELS = {
     "native": ("native",),
     "normalize": ("group_norm", "group_norm_back", "layer_norm"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
-    "order": ("ranked",),
+    "order": ("argsort",),
     "pool": (
         "max_pool2d",
         "max_pool2d_input",

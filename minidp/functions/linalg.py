@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -176,19 +177,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         raise ShapeError(f"tensordot({a.shape}, {b.shape}): axes {left} and {right} differ")
     rows, columns = ([n for i, n in enumerate(x.shape) if i not in axes]
                      for x, axes in ((a, left), (b, right)))  # fmt: skip
-    size, count = 1, len(left)
-    for i in left:
-        size *= a.shape[i]
-    tall = reshape(movedim(a, left, list(range(-count, 0))), (_size(rows), size))
-    wide = reshape(movedim(b, right, list(range(count))), (size, _size(columns)))
+    size, count = math.prod(a.shape[i] for i in left), len(left)
+    tall = reshape(movedim(a, left, list(range(-count, 0))), (math.prod(rows), size))
+    wide = reshape(movedim(b, right, list(range(count))), (size, math.prod(columns)))
     return reshape(ops.matmul(tall, wide), (*rows, *columns))
-
-
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for n in shape:
-        size *= n
-    return size
 
 
 @method()

@@ -11,10 +11,10 @@ import numpy as np
 from minidp.errors import ShapeError
 from minidp.functions.comparison import isclose, isnan
 from minidp.functions.elementwise import square
+from minidp.functions.weighted import weighted_mean
 from minidp.ops import elementwise
 from minidp.ops import reduce as ops
 from minidp.ops import softmax as exponential
-from minidp.ops.collective import weighted_mean
 from minidp.ops.elementwise import where
 from minidp.ops.layout import concat, narrow, reshape
 from minidp.ops.reduce import all, amax, amin, any, argmax, argmin

@@ -56,8 +56,8 @@ def max_pool2d_input(xp: Any, dy: Array, index: Array, shape: Shape, kernel: Pai
 
 
 @op("n c h w, i:n c o p -> n c o p",
-    x=lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_input(
-        g, index, x_shape, kernel, stride, padding, dilation))  # fmt: skip
+    x=lambda g, index, x_shape, constants: max_pool2d_input(
+        g, index, shape=x_shape, **constants))  # fmt: skip
 def max_pool2d_gather(xp: Any, x: Array, index: Array, kernel: Pair, stride: Pair,
                       padding: Pair, dilation: Pair) -> Array:  # fmt: skip
     """The values of x at the places that max_pool2d chose."""
