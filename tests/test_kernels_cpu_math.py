@@ -9,7 +9,8 @@ pytest.importorskip("numba")
 import numba
 
 from minidp.kernels.cpu import _math
-from minidp.kernels.cpu._jit import compiled
+from minidp.kernels.cpu._jit import OPTIONS, compiled
+from minidp.kernels.cpu._machine_code import host
 
 
 def wide(function):
@@ -112,3 +113,13 @@ def test_bytes_do_not_depend_on_the_place_in_a_loop(name):
     whole = of(name, x)
     for start, stop in ((0, 1), (1, 20), (7, 1003), (500, 533)):
         assert of(name, x[start:stop].copy()).tobytes() == whole[start:stop].tobytes()
+
+
+def test_loops_use_the_widest_vectors():
+    """LLVM's own choice for Intel's CPUs is half of AVX-512's registers."""
+    target = host()
+    if target is None or target.bytes != 64:
+        pytest.skip("no AVX-512 here")
+    kernel = numba.njit(**OPTIONS)(_exp.py_func)
+    kernel(np.zeros(64, np.float32), np.zeros(64, np.float32))
+    assert "%zmm" in "".join(kernel.inspect_asm().values())
