@@ -6,12 +6,12 @@ the compiler asks before each whether its arrays overlap, and gives up when it w
 more than eight times.
 """
 
-from ._blas import add_product, blas
+from ._blas import blas
 from ._jit import compiled, copy, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
-from ._packed import multiply, spans, turn, turned
+from ._packed import lay_out, multiply, panels_of, spans
 
 
 def lstm(x, h, c, w, v=None, *, sizes, reverse):
@@ -25,20 +25,21 @@ def lstm(x, h, c, w, v=None, *, sizes, reverse):
     y, cells, gates = (empty((count, k), x.dtype) for k in (width, width, 4 * width))
     last, cell = empty(h.shape, x.dtype), empty(c.shape, x.dtype)
     given = [ready(each) for each in (x, h, c, w)]
-    _lstm(blas(), spans(sizes, reverse), *given, turned(w, sizes), y, last, cell, cells, gates)
+    _lstm(blas(), spans(sizes, reverse), *given, *panels_of(given[3].T, sizes), y, last, cell, cells,
+          gates)  # fmt: skip
     return y, last, cell, cells, gates
 
 
 @compiled
-def _lstm(blas, spans, x, h, c, w, wide, y, last, cell, cells, gates):
+def _lstm(blas, spans, x, h, c, w, plan, panels, y, last, cell, cells, gates):
     copy(h, last)
     copy(c, cell)
-    turn(w, wide)
+    lay_out(w.T, plan, panels)
     for k in range(spans.shape[0]):
         start, n = spans[k]
         at = gates[start : start + n]
         copy(x[start : start + n], at)
-        multiply(blas, last[:n], w, wide, at)
+        multiply(blas, last[:n], w.T, plan, panels, at)
         for i in range(n):
             _lstm_row(at[i], cell[i], y[start + i])
         copy(cell[:n], cells[start : start + n])
@@ -69,14 +70,18 @@ def lstm_back(dy, dh, dc, gates, cells, c, w, *, sizes, reverse):
     da, first, cell = (empty(a.shape, a.dtype) for a in (gates, dh, dc))
     given = [ready(each) for each in (dy, dh, dc, gates, cells, c, w)]
     scratch = empty(c.shape[1:], c.dtype)
-    _lstm_back(blas(), spans(sizes, reverse), *given, da, first, cell, scratch)
+    _lstm_back(blas(), spans(sizes, reverse), *given, *panels_of(given[6], sizes), da, first, cell,
+               scratch)  # fmt: skip
     return da, first, cell
 
 
 @compiled
-def _lstm_back(blas, spans, dy, dh, dc, gates, cells, c, w, da, first, cell, scratch):
+def _lstm_back(
+    blas, spans, dy, dh, dc, gates, cells, c, w, plan, panels, da, first, cell, scratch
+):
     copy(dh, first)
     copy(dc, cell)
+    lay_out(w, plan, panels)
     for k in range(spans.shape[0] - 1, -1, -1):
         start, n = spans[k]
         before, m = spans[k - 1 if k else 0]
@@ -88,7 +93,7 @@ def _lstm_back(blas, spans, dy, dh, dc, gates, cells, c, w, da, first, cell, scr
             _lstm_in(row, past, cell[i], slopes)
         state = first[:n]
         state[:] = 0
-        add_product(blas, da[start : start + n], w, state)
+        multiply(blas, da[start : start + n], w, plan, panels, state)
 
 
 @part
