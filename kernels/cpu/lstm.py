@@ -24,39 +24,40 @@ def lstm(x, h, c, w, v=None, *, sizes, reverse):
     count, width = len(x), c.shape[1]
     y, cells, gates = (empty((count, k), x.dtype) for k in (width, width, 4 * width))
     last, cell = empty(h.shape, x.dtype), empty(c.shape, x.dtype)
-    given = [ready(each) for each in (x, h, c, w)]
+    given, sums = [ready(each) for each in (x, h, c, w)], empty((len(h), 4 * width), x.dtype)
     _lstm(blas(), spans(sizes, reverse), *given, *panels_of(given[3].T, sizes), y, last, cell, cells,
-          gates)  # fmt: skip
+          gates, sums)  # fmt: skip
     return y, last, cell, cells, gates
 
 
 @compiled
-def _lstm(blas, spans, x, h, c, w, plan, panels, y, last, cell, cells, gates):
+def _lstm(blas, spans, x, h, c, w, plan, panels, y, last, cell, cells, gates, sums):
     copy(h, last)
     copy(c, cell)
     lay_out(w.T, plan, panels)
     for k in range(spans.shape[0]):
         start, n = spans[k]
-        at = gates[start : start + n]
-        copy(x[start : start + n], at)
-        multiply(blas, last[:n], w.T, plan, panels, at)
+        a = sums[:n]
+        a[:] = 0
+        multiply(blas, last[:n], w.T, plan, panels, a)
         for i in range(n):
-            _lstm_row(at[i], cell[i], y[start + i])
+            _lstm_row(x[start + i], a[i], gates[start + i], cell[i], y[start + i])
         copy(cell[:n], cells[start : start + n])
         copy(y[start : start + n], last[:n])
 
 
 @part
-def _lstm_row(row, cell, y):
+def _lstm_row(x, a, row, cell, y):
     width = cell.shape[0]
     i, f, u, o = row[:width], row[width : 2 * width], row[2 * width : 3 * width], row[3 * width :]
+    x_u, x_o, a_u, a_o = x[2 * width :], x[3 * width :], a[2 * width :], a[3 * width :]
     both = row[: 2 * width]
     for j in range(both.shape[0]):
-        both[j] = sigmoid(both[j])
-    for j in range(u.shape[0]):
-        u[j] = tanh(u[j])
-    for j in range(o.shape[0]):
-        o[j] = sigmoid(o[j])
+        both[j] = sigmoid(x[j] + a[j])
+    for j in range(width):
+        u[j] = tanh(x_u[j] + a_u[j])
+    for j in range(width):
+        o[j] = sigmoid(x_o[j] + a_o[j])
     for j in range(width):
         cell[j] = f[j] * cell[j] + i[j] * u[j]
     for j in range(width):
