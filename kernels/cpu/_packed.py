@@ -1,27 +1,19 @@
 """Packed rows: those of step 0 of all sequences, then those of step 1, and so on.
 
-Each step multiplies its rows by the same weights. So these are laid out once, as panels of columns
-that a register tile reads from begin to end: see `_product` for the idea, and for the chains of
-additions. A step of n rows costs 2 n times the weights in flops, and reads them all: some 60 GB/s
-from the second cache are the limit for a single row, the multipliers from 14 rows on.
+Each step multiplies its rows by the same weights, which are laid out once for all of them.
 """
 
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 
+from . import _small
 from ._blas import add_product
 from ._jit import part
-from ._machine_code import call, host
+from ._machine_code import host
 from ._memory import empty
-from ._microkernel import loops, tile
-from ._product import chain
-from ._transpose import transpose, turn
 
 FEW = 3  # steps for which weights are not worth laying out
-HEAD = 5  # numbers of a plan before the loops of tiles
-
-_turn = part(turn)
 
 
 @cache
@@ -32,80 +24,36 @@ def spans(sizes, reverse):
     return np.ascontiguousarray(steps[::-1] if reverse else steps)
 
 
-def panels_of(b, sizes):
-    """(a plan, memory) to multiply rows by the matrix b, C-contiguous or the transpose of such a
-    matrix, in steps of so many rows; both are empty where BLAS is to do it."""
-    if len(sizes) <= FEW or not b.size or host() is None:
-        return np.empty(0, np.int64), empty((0,), b.dtype)
-    plan = _plan(*b.shape, b.dtype, frozenset(sizes), b.flags.c_contiguous)
-    columns = -(-b.shape[1] // plan[1]) * plan[1]
-    return plan, empty((b.shape[0] * columns,), b.dtype)
-
-
-@lru_cache(1024)
-def _plan(sums, columns, dtype, sizes, is_plain):
-    """Numbers for `lay_out` and `multiply`: chain, width of a panel, tallest tile, address of a
-    transposition or 0, lanes; the loops of a tile over a whole chain and over the last; tiles."""
-    target, chunk = host(), chain(sums)
-    width, most = 2 * target.lanes(dtype), target.rows
-    counts = chunk, sums - (sums - 1) // chunk * chunk
-    steps = [loops((1, 1, count), a_inner=1, a_row=sums, b_inner=width, c_row=columns)
-             for count in counts]  # fmt: skip
-    heights = {height for rows in sizes for height in _heights(rows, most)}
-    tiles = np.zeros((2, most + 1), np.int64)
-    for vectors in (1, 2):
-        for height in heights:
-            tiles[vectors - 1, height] = tile(target, dtype, height, vectors, start="add")
-    head = chunk, width, most, 0 if is_plain else transpose(target, dtype), target.lanes(dtype)
-    return np.concatenate([head, *steps, tiles.reshape(-1)]).astype(np.int64)
-
-
-def _heights(rows, most):
-    """Of tiles of nearly equal height that lie below each other."""
-    parts = -(-rows // most)
-    return {rows // parts, -(-rows // parts)} if rows else set()
+def laid_out(b, sizes):
+    """(a plan, memory for numbers and for panels) to multiply the rows of steps of these sizes by
+    the matrix b; an empty plan where BLAS is to do it."""
+    is_used_often = len(sizes) > FEW and host() is not None
+    plan = _small.plan_of(b.dtype, frozenset(sizes if is_used_often else ()))
+    count = _small.panels(*b.shape, b.dtype) if is_used_often else 0
+    return plan if is_used_often else plan[:0], _small.numbers(), empty(count, b.dtype)
 
 
 @part
-def lay_out(b, plan, panels):
-    """Fill the panels of b, where there are any: `width` columns of each row one after the other,
-    those that do not exist left as they are."""
-    if not plan.shape[0]:
-        return
-    (sums, columns), width, item = b.shape, plan[1], panels.itemsize
-    for left in range(0, columns, width):
-        exist = min(width, columns - left)
-        panel = panels[left * sums : (left + width) * sums]
-        if plan[3]:
-            _turn(plan[3], plan[4], item, b.ctypes.data + left * sums * item, panel.ctypes.data,
-                  exist, sums, sums, width)  # fmt: skip
-        else:
-            for k in range(sums):
-                for j in range(exist):
-                    panel[k * width + j] = b[k, left + j]
+def lay_out(plan, b, panels):
+    """Fill the panels of b, if there are to be any."""
+    if plan.shape[0]:
+        _small.gathered(plan, b, panels)
 
 
 @part
-def multiply(blas, a, b, plan, panels, y):
+def lay_out_turned(plan, w, panels):
+    """Fill those of w^T."""
+    if plan.shape[0]:
+        _small.turned(plan, w, panels)
+
+
+@part
+def multiply(blas, plan, numbers, a, b, panels, y):
     """y += a b."""
-    if not plan.shape[0]:
+    (rows, sums), columns = a.shape, y.shape[1]
+    if plan.shape[0]:
+        _small.product(plan, numbers, y.itemsize, (rows, sums, columns), a.ctypes.data, (sums, 1),
+                       panels.ctypes.data, (sums * plan[0], plan[0]), y.ctypes.data,
+                       columns)  # fmt: skip
+    else:
         add_product(blas, a, b, y)
-        return
-    (rows, sums), columns, item = a.shape, y.shape[1], y.itemsize
-    chunk, width, most = plan[0], plan[1], plan[2]
-    steps = (plan.shape[0] - HEAD - 2 * (most + 1)) // 2
-    tiles = plan[HEAD + 2 * steps :]
-    parts = (rows + most - 1) // most
-    for left in range(0, columns, width):
-        exist = min(width, columns - left)
-        kind = most + 1 if 2 * exist > width else 0
-        for first in range(0, sums, chunk):
-            last = 0 if sums - first > chunk or sums % chunk == 0 else steps
-            numbers = plan.ctypes.data + (HEAD + last) * plan.itemsize
-            source, target = a.ctypes.data + first * item, y.ctypes.data + left * item
-            place = panels.ctypes.data + (left * sums + first * width) * item
-            for p in range(parts):
-                height = rows // parts + (1 if p < rows % parts else 0)
-                call(tiles[kind + height], (source, place, target, 0, exist, numbers))
-                source += height * sums * item
-                target += height * columns * item

@@ -11,7 +11,7 @@ from ._jit import compiled, copy, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
-from ._packed import lay_out, multiply, panels_of, spans
+from ._packed import laid_out, lay_out, lay_out_turned, multiply, spans
 
 
 def lstm(x, h, c, w, v=None, *, sizes, reverse):
@@ -25,21 +25,21 @@ def lstm(x, h, c, w, v=None, *, sizes, reverse):
     y, cells, gates = (empty((count, k), x.dtype) for k in (width, width, 4 * width))
     last, cell = empty(h.shape, x.dtype), empty(c.shape, x.dtype)
     given, sums = [ready(each) for each in (x, h, c, w)], empty((len(h), 4 * width), x.dtype)
-    _lstm(blas(), spans(sizes, reverse), *given, *panels_of(given[3].T, sizes), y, last, cell, cells,
-          gates, sums)  # fmt: skip
+    _lstm(blas(), spans(sizes, reverse), *given, *laid_out(given[3].T, sizes), y, last, cell,
+          cells, gates, sums)  # fmt: skip
     return y, last, cell, cells, gates
 
 
 @compiled
-def _lstm(blas, spans, x, h, c, w, plan, panels, y, last, cell, cells, gates, sums):
+def _lstm(blas, spans, x, h, c, w, plan, numbers, panels, y, last, cell, cells, gates, sums):
     copy(h, last)
     copy(c, cell)
-    lay_out(w.T, plan, panels)
+    lay_out_turned(plan, w, panels)
     for k in range(spans.shape[0]):
         start, n = spans[k]
         a = sums[:n]
         a[:] = 0
-        multiply(blas, last[:n], w.T, plan, panels, a)
+        multiply(blas, plan, numbers, last[:n], w.T, panels, a)
         for i in range(n):
             _lstm_row(x[start + i], a[i], gates[start + i], cell[i], y[start + i])
         copy(cell[:n], cells[start : start + n])
@@ -71,18 +71,18 @@ def lstm_back(dy, dh, dc, gates, cells, c, w, *, sizes, reverse):
     da, first, cell = (empty(a.shape, a.dtype) for a in (gates, dh, dc))
     given = [ready(each) for each in (dy, dh, dc, gates, cells, c, w)]
     scratch = empty(c.shape[1:], c.dtype)
-    _lstm_back(blas(), spans(sizes, reverse), *given, *panels_of(given[6], sizes), da, first, cell,
+    _lstm_back(blas(), spans(sizes, reverse), *given, *laid_out(given[6], sizes), da, first, cell,
                scratch)  # fmt: skip
     return da, first, cell
 
 
 @compiled
 def _lstm_back(
-    blas, spans, dy, dh, dc, gates, cells, c, w, plan, panels, da, first, cell, scratch
+    blas, spans, dy, dh, dc, gates, cells, c, w, plan, numbers, panels, da, first, cell, scratch
 ):
     copy(dh, first)
     copy(dc, cell)
-    lay_out(w, plan, panels)
+    lay_out(plan, w, panels)
     for k in range(spans.shape[0] - 1, -1, -1):
         start, n = spans[k]
         before, m = spans[k - 1 if k else 0]
@@ -94,7 +94,7 @@ def _lstm_back(
             _lstm_in(row, past, cell[i], slopes)
         state = first[:n]
         state[:] = 0
-        multiply(blas, da[start : start + n], w, plan, panels, state)
+        multiply(blas, plan, numbers, da[start : start + n], w, panels, state)
 
 
 @part
