@@ -170,8 +170,8 @@ def laid_out(sample, layout):
 
 
 def whole(sample):
-    """Whether a kernel, which is given arrays only, can be called on the sample."""
-    return all(a is None or isinstance(a, np.ndarray) for a in sample.arrays)
+    """Whether a kernel can be called on the sample: the first of what it is given is an array."""
+    return all(a is None or isinstance(a, np.ndarray) for a in sample.arrays[:1])
 
 
 @pytest.mark.parametrize("dtype,rtol", [("float32", 1e-5), ("float64", 1e-12)])

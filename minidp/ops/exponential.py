@@ -45,7 +45,7 @@ def pow(xp: Any, a: Array, exponent: Array) -> Array:
     if (a if hasattr(a, "dtype") else b).dtype.kind == "b":
         return xp.logical_or(a, xp.logical_not(b))
     if not hasattr(b, "dtype") or b.dtype.kind != "i":
-        return a**b
+        return a * a * a if isinstance(b, (int, float)) and b == 3 else a**b
     odd, size = 1 - 2 * (b % 2), xp.abs(a) == 1  # a^-n is an integer for a = 1 and -1 only
     return xp.where(b < 0, size * xp.where(a < 0, odd, 1), a ** xp.maximum(b, 0)).astype(b.dtype)
 
