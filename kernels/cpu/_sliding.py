@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
-from ._microkernel import POINTER, Vectors
+from ._microkernel import POINTER, SHORT, Vectors
 
 MOST = 14  # pixels of a tile, however many registers there are
 
@@ -73,11 +73,11 @@ class _Sliding:
 
     def __init__(self, target, char, grid, count):
         self.vectors = Vectors(target, np.dtype(char))
-        self.pixels, self.taps, move, spread, first, end = grid
+        self.pixels, self.taps, self.move, spread, first, end = grid
         self.count, self.columns = count, {}
         for pixel in range(self.pixels):
             for tap in range(self.taps):
-                column = pixel * move + tap * spread
+                column = pixel * self.move + tap * spread
                 if first <= column < end:
                     self.columns.setdefault(column, []).append((pixel, tap))
 
@@ -100,6 +100,13 @@ class _Sliding:
         """All vectors of a pixel or tap."""
         return [self.vectors.load(build, self.at(build, place, j, step, number), self.masks[j])
                 for j in range(self.count)]  # fmt: skip
+
+    def fetch(self, build, place, step, numbers, to_write):
+        """Ask for lines of memory before they are needed."""
+        near = SHORT(int(to_write)), SHORT(3), SHORT(1)  # in the first cache, of data
+        for number in numbers:
+            for j in range(self.count):
+                build.call(self.ask, [self.at(build, place, j, step, number), *near])
 
     def each_row(self, build, rows, places, steps, sums, body):
         """`body` for each row, with places that move on and sums that it renews."""
@@ -149,6 +156,11 @@ class _Windows(_Sliding):
                         sums[at] = v.fma(loop, values[j], weights[tap][j], sums[at])
             return sums
 
+        self.ask = v.known("prefetch.p0i8", ir.VoidType(), [POINTER, SHORT, SHORT, SHORT])
+        self.fetch(build, c, c_pixel, range(self.pixels), True)
+        for more in range(self.move):
+            behind = build.mul(a_row, build.add(rows, INTEGER(more)))
+            self.fetch(build, build.gep(a, [behind]), a_pixel, self.columns, False)
         build, sums = self.each_row(build, rows, [a, b], [a_row, b_row], first * self.pixels, row)
         for pixel in range(self.pixels):
             for j in range(count):
