@@ -9,6 +9,7 @@ from ._layout import ready, served
 from ._memory import empty
 
 BLOCK = 64  # rows whose sum is one term of a weight's cotangent
+TOGETHER = 512  # values of a row whose sum is one term of its own: added in many lanes
 
 
 def group_norm(x, weight=None, bias=None, *, groups, eps, center):
@@ -111,22 +112,37 @@ def _flush(part, total):
             part[of, k] = 0
 
 
-@summing
+@part
 def _sum(x, i):
-    """The sum of a row, in float64."""
+    """The sum of a row: in float64, of some values at a time in x's dtype."""
     total = 0.0
-    for k in range(x.shape[1]):
-        total += x[i, k]
+    for first in range(0, x.shape[1], TOGETHER):
+        total += _few(x[i, first : first + TOGETHER])
+    return total
+
+
+@part
+def _squares(x, i, level):
+    """The sum of the squares of a row less ``level``, likewise."""
+    total = 0.0
+    for first in range(0, x.shape[1], TOGETHER):
+        total += _few_squares(x[i, first : first + TOGETHER], level)
     return total
 
 
 @summing
-def _squares(x, i, level):
-    """The sum of the squares of a row less ``level``, in float64."""
-    total = 0.0
-    for k in range(x.shape[1]):
-        d = x[i, k] - level
-        total += d * d
+def _few(x):
+    total = x.dtype.type(0)
+    for k in range(x.shape[0]):
+        total += x[k]
+    return total
+
+
+@summing
+def _few_squares(x, level):
+    total = x.dtype.type(0)
+    for k in range(x.shape[0]):
+        total += (x[k] - level) * (x[k] - level)
     return total
 
 
