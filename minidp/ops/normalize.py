@@ -175,9 +175,7 @@ def group_norm(
     return y if bias is None else y + bias.reshape(shape), mean, r
 
 
-def _rows_adjoint(
-    g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool
-) -> Any:
+def _rows_adjoint(g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool) -> Any:
     rows = (len(mean), math.prod(x.shape) // max(1, len(mean)))
     flat = g | {0: reshape(g[0], shape=rows)} if 0 in g else g
     vector = weight if weight is None or axes == 1 else reshape(weight, shape=(-1,))
