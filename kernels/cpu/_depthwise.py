@@ -1,8 +1,9 @@
 """Depthwise convolution by sliding tiles: the loops around `_sliding`, and how layers are cut.
 
-Rows of the target are written one after the other, so that the source is read from memory once, row
-by row; the rows under a window stay in cache. A weight gradient goes through a few rows of both at a
-time, once for every kernel row. Each costs 2 n o p k i j flops and moves its arrays once.
+Rows of the target are written one after the other, so the source is read from memory once: the rows
+under a window stay in cache. A weight gradient goes through a strip of rows of both arrays once for
+every kernel row. Each costs 2 n o p k i j flops and moves its arrays once, at 20 to 25 GB/s (28 are
+what a core of Xeons with AVX-512 copies from memory), in the second cache at 30.
 
 The words *source*, *target* and *phase* are explained in `_tiling`. Everything depends on the
 layer's geometry alone.
@@ -10,6 +11,7 @@ layer's geometry alone.
 
 from collections import namedtuple
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,18 +24,17 @@ from ._memory import empty
 from ._nests import nest
 from ._tiling import Layer
 
-LEAST = 3  # pixels of a tile: with fewer, nothing is shared
 CHAIN = 512  # products in one sum of a weight gradient, about
 
-Slides = namedtuple("Slides", "rows line depth wide move width blocks channels target")
+Slides = namedtuple("Slides", "rows line depth wide move width blocks down across")
 Products = namedtuple("Products", "rows strip line depth move spread top kernel width blocks "
-                                  "channels across")  # fmt: skip
+                                  "across")  # fmt: skip
 
 
 def fits(weights, groups):
     """Whether sliding tiles serve a layer."""
     is_depthwise = groups > 1 and weights[1] == 1 and weights[0] == groups
-    return is_depthwise and _sliding.pixels(host(), int(weights[3])) >= LEAST
+    return is_depthwise and _sliding.serves(host(), weights[3])
 
 
 class Plan(Layer):
@@ -45,12 +46,12 @@ class Plan(Layer):
         self.width = self.vectors * self.target.lanes(self.dtype)
         self.blocks = -(-self.filters // self.width)
 
-    def parts(self, count, taps):
+    def cut(self, count, taps):
         """(first, last + 1) of the pixels of each tile of a row: as few as possible."""
         most = _sliding.pixels(self.target, max(1, taps))
         number = -(-count // most)
         bounds = [count * k // number for k in range(number + 1)] if count else [0]
-        return list(zip(bounds, bounds[1:], strict=False))
+        return list(pairwise(bounds))
 
     def grid(self, begin, end, taps, move, spread, origin, size):
         """A tile's grid for `_sliding`, and the source column of its first window."""
@@ -60,51 +61,66 @@ class Plan(Layer):
 
 
 class Slide(Plan):
-    """A forward pass or an input gradient, with a target row of phases for every grid row."""
+    """A forward pass or an input gradient: target rows of all phases for every row of the grid.
 
-    def __init__(self, key, kind, source, target, start, relu):
+    `phases`, `parts` and `loops` are for `slide`, with a row for each phase; `order` and `packing`
+    say how `_direct.pack` lays out the weights of phases, in `packed` values.
+    """
+
+    def __init__(self, key, kind, source, target, begin):
         super().__init__(*key)
-        axes = down, right = along(kind, self)
-        move = right.move
-        phases, parts, self.loops, taps, self.packed = [], [], [], [], 0
-        for high in down.phases:
-            for wide in right.phases:
-                tiles = []
-                for begin, end in self.parts(wide.count, len(wide.taps)):
-                    grid, column = self.grid(begin, end, len(wide.taps), move, wide.spread,
-                                             wide.offset - right.before, source[1])  # fmt: skip
-                    made = _sliding.forward(self.target, self.dtype, grid, self.vectors, start, relu)
-                    tiles.append((made, column, wide.start + begin * right.step))
-                parts.append(tiles)
-                panel = len(high.taps) * len(wide.taps) * self.width
-                phases.append((high.start, high.count, high.offset - down.before, len(high.taps),
-                               high.spread, self.packed, panel, len(tiles)))  # fmt: skip
-                self.loops.append((high.spread * source[1] * self.filters, self.filters,
-                                   len(wide.taps) * self.width, right.step * self.filters))  # fmt: skip
-                taps.append([i * self.kernel[1] + j for i in high.taps for j in wide.taps])
-                self.packed += panel * self.blocks
-        self.packed += self.taps * self.width
-        self.phases, self.loops = np.array(phases, np.int64), np.array(self.loops, np.int64)
-        self.order = np.full((len(taps), 1 + max(map(len, taps))), -1, np.int64)
-        self.parts_of = np.zeros((len(parts), max(map(len, parts)), 3), np.int64)
-        for k, (some, tiles) in enumerate(zip(taps, parts, strict=True)):
-            self.order[k, : len(some)] = some
-            self.parts_of[k, : len(tiles)] = np.array(tiles).reshape(-1, 3)
+        down, right = along(kind, self)
+        self.wide, self.begin, line = source[1], begin, source[1] * self.filters
+        pairs = [(high, wide) for high in down.phases for wide in right.phases]
+        tiles = [self._tiles(right, wide) for _, wide in pairs]
+        panels = [len(high.taps) * len(wide.taps) * self.width for high, wide in pairs]
+        places = [sum(panels[:k]) * self.blocks for k in range(len(panels) + 1)]
+        self.phases = np.array([
+            (high.start, high.count, high.offset - down.before, len(high.taps), high.spread, place,
+             panel, len(some))
+            for (high, _), place, panel, some in zip(pairs, places, panels, tiles, strict=False)
+        ], np.int64)  # fmt: skip
+        self.parts = _rows(tiles, 0)
+        self.loops = np.array([
+            (high.spread * line, self.filters, len(wide.taps) * self.width,
+             right.step * self.filters)
+            for high, wide in pairs
+        ], np.int64)  # fmt: skip
+        self.order = _rows([[i * self.kernel[1] + j for i in high.taps for j in wide.taps] + [-1]
+                            for high, wide in pairs], -1)  # fmt: skip
+        self.packed = places[-1] + self.taps * self.width
         self.packing = 1, self.filters, self.width, 1, self.taps, 0, 0, self.taps
-        self.sizes = Slides(down.count, source[0], self.filters, source[1], down.move, self.width,
-                            self.blocks, self.filters, (down.step, target[1]))  # fmt: skip
+        self.sizes = Slides(down.count, source[0], self.filters, self.wide, down.move, self.width,
+                            self.blocks, down.step, target[1])  # fmt: skip
+
+    def _tiles(self, right, phase):
+        """(address, source column, target pixel) of the tiles of a row of a phase."""
+        taps, found = len(phase.taps), []
+        for begin, end in self.cut(phase.count, taps):
+            grid, column = self.grid(begin, end, taps, right.move, phase.spread,
+                                     phase.offset - right.before, self.wide)  # fmt: skip
+            made = _sliding.forward(self.target, self.dtype, grid, self.vectors, *self.begin)
+            found.append((made, column, phase.start + begin * right.step))
+        return found
+
+
+def _rows(lists, rest):
+    """Lists of numbers, or of tuples of three, as an array, with `rest` behind short ones."""
+    longest = max(map(len, lists))
+    filler = rest if isinstance(lists[0][0], int) else (rest,) * 3
+    return np.array([[*each, *[filler] * (longest - len(each))] for each in lists], np.int64)
 
 
 @lru_cache(maxsize=512)
 def _forward(*key, with_bias, relu):
-    source = Layer(*key)
-    return Slide(key, Forward, source.image, source.output, "bias" if with_bias else "zero", relu)
+    layer, start = Layer(*key), "bias" if with_bias else "zero"
+    return Slide(key, Forward, layer.image, layer.output, (start, relu))
 
 
 @lru_cache(maxsize=512)
 def _backward(*key):
     layer = Layer(*key)
-    return Slide(key, Backward, layer.output, layer.image, "zero", False)
+    return Slide(key, Backward, layer.output, layer.image, ("zero", False))
 
 
 def conv2d(x, w, b, y, *layer, relu):
@@ -122,7 +138,7 @@ def _run(plan, x, w, b, y):
     packed = empty(plan.packed, w.dtype)
     pack(plan.transpose, ready(w).reshape(-1), packed, plan.order, plan.phases, plan.packing)
     bias = empty(0, w.dtype) if b is None else ready(b)
-    slide(plan.phases, plan.parts_of, plan.loops, x.reshape(len(x), -1), packed, bias,
+    slide(plan.phases, plan.parts, plan.loops, x.reshape(len(x), -1), packed, bias,
           y.reshape(len(y), -1), plan.sizes)  # fmt: skip
 
 
@@ -139,10 +155,10 @@ def slide(phases, parts, loops, x, packed, bias, y, sizes):
                     first = max(0, (spread - 1 - top) // spread)
                     count = min(high, (sizes.line - top + spread - 1) // spread) - first
                     source = x[image].ctypes.data + (top + first * spread) * sizes.wide * depth
-                    line = row * sizes.target[0] + phases[k, 0]
-                    target = y[image].ctypes.data + line * sizes.target[1] * depth
+                    line = row * sizes.down + phases[k, 0]
+                    target = y[image].ctypes.data + line * sizes.across * depth
                     weights = packed.ctypes.data + phases[k, 5] * item
-                    weights = weights + first * loops[k, 2] * item
+                    weights, steps = weights + first * loops[k, 2] * item, loops[k].ctypes.data
                     for p in range(phases[k, 7]):
                         a = source + parts[k, p, 1] * depth
                         c = target + parts[k, p, 2] * depth
@@ -151,7 +167,7 @@ def slide(phases, parts, loops, x, packed, bias, y, sizes):
                             call(parts[k, p, 0],
                                  (a + column * item, weights + block * phases[k, 6] * item,
                                   c + column * item, bias.ctypes.data + column * item,
-                                  sizes.channels - column, count, loops[k].ctypes.data))  # fmt: skip
+                                  sizes.depth - column, count, steps))  # fmt: skip
 
 
 class Correlation(Plan):
@@ -160,7 +176,7 @@ class Correlation(Plan):
     def __init__(self, *key):
         super().__init__(*key)
         (sh, sw), (dh, dw), (o, p) = self.stride, self.dilation, self.output
-        parts = self.parts(p, self.kernel[1])
+        parts = self.cut(p, self.kernel[1])
         longest = max(end - begin for begin, end in parts)
         tiles = []
         for begin, end in parts:
@@ -173,9 +189,9 @@ class Correlation(Plan):
         line, depth = self.image[1] * self.filters, self.filters
         self.loops = np.array((sh * line, depth, p * depth, depth, across), np.int64)
         self.total = self.taps * across
-        self.sizes = Products(o, min(o, max(1, CHAIN // longest)), self.image, depth, sh, dh,
-                              self.padding[0], self.kernel, self.width, self.blocks, self.filters,
-                              across)  # fmt: skip
+        strip = max(1, min(o, CHAIN // longest))
+        self.sizes = Products(o, strip, self.image, depth, sh, dh, self.padding[0], self.kernel,
+                              self.width, self.blocks, across)  # fmt: skip
         self.unpacking = 1, self.filters, 1, self.taps, across, self.target.lanes(self.dtype)
 
 
@@ -212,6 +228,4 @@ def correlate(tiles, loops, x, g, total, sizes):
                         c = total.ctypes.data + (i * kernel[1] * sizes.across + column) * item
                         line = (low * sizes.move + top) * sizes.line[1]
                         call(tiles[p, 0], (a + line * depth, b + low * wide, c,
-                                           sizes.channels - column, high - low, steps))  # fmt: skip
-
-
+                                           sizes.depth - column, high - low, steps))  # fmt: skip

@@ -24,14 +24,26 @@ def registers(target):
     return 32 if target.bytes == 64 else 16
 
 
+def serves(target, taps):
+    """Whether registers hold what a tile of `taps` kernel columns needs."""
+    return taps < registers(target) // 2
+
+
 def vectors(target, taps):
-    """How many vectors of channels a tile of `taps` kernel columns has."""
-    return 2 if registers(target) // 2 - 1 - taps >= 4 else 1
+    """How many vectors of channels such a tile has."""
+    return 2 if taps < registers(target) // 4 else 1
 
 
 def pixels(target, taps):
-    """How many pixels a tile of `taps` kernel columns has at most; 0 if they are too many."""
+    """How many pixels it has at most."""
     return min(MOST, registers(target) // vectors(target, taps) - 1 - taps)
+
+
+def sums(target, taps):
+    """How many sums a tile's weight gradient has for a tap and vector: of several, each has every
+    second pixel, so that enough of them are under way."""
+    count = vectors(target, taps)
+    return 2 if (3 * taps + 1) * count <= registers(target) else 1
 
 
 def forward(target, dtype, grid, count, start, relu):
@@ -72,7 +84,7 @@ class _Sliding:
     """What both share: columns of the source, met by (pixel, tap) pairs; a loop over rows."""
 
     def __init__(self, target, char, grid, count):
-        self.vectors = Vectors(target, np.dtype(char))
+        self.target, self.vectors = target, Vectors(target, np.dtype(char))
         self.pixels, self.taps, self.move, spread, first, end = grid
         self.count, self.columns = count, {}
         for pixel in range(self.pixels):
@@ -144,8 +156,8 @@ class _Windows(_Sliding):
         self.masks = v.masks(build, channels, count)
         first = self.load(build, bias) if start == "bias" else [v.zero] * count
 
-        def row(loop, places, sums):
-            sums = list(sums)
+        def row(loop, places, old):
+            new = list(old)
             width = INTEGER(count * v.lanes * v.size)
             weights = [self.load(loop, places[1], width, tap) for tap in range(self.taps)]
             for column, pairs in sorted(self.columns.items()):
@@ -153,18 +165,19 @@ class _Windows(_Sliding):
                 for pixel, tap in pairs:
                     for j in range(count):
                         at = pixel * count + j
-                        sums[at] = v.fma(loop, values[j], weights[tap][j], sums[at])
-            return sums
+                        new[at] = v.fma(loop, values[j], weights[tap][j], new[at])
+            return new
 
         self.ask = v.known("prefetch.p0i8", ir.VoidType(), [POINTER, SHORT, SHORT, SHORT])
         self.fetch(build, c, c_pixel, range(self.pixels), True)
         for more in range(self.move):
             behind = build.mul(a_row, build.add(rows, INTEGER(more)))
             self.fetch(build, build.gep(a, [behind]), a_pixel, self.columns, False)
-        build, sums = self.each_row(build, rows, [a, b], [a_row, b_row], first * self.pixels, row)
+        begin = first * self.pixels
+        build, found = self.each_row(build, rows, [a, b], [a_row, b_row], begin, row)
         for pixel in range(self.pixels):
             for j in range(count):
-                value = sums[pixel * count + j]
+                value = found[pixel * count + j]
                 value = v.relu(build, value) if relu else value
                 v.store(build, value, self.at(build, c, j, c_pixel, pixel), self.masks[j])
         build.ret_void()
@@ -172,8 +185,7 @@ class _Windows(_Sliding):
 
 
 class _Products(_Sliding):
-    """dw of a kernel row: sums[tap] += x[column] * g[pixel]. Few taps have two sums each, of even
-    and of odd pixels, so that enough of them are under way."""
+    """dw of a kernel row: sums[tap] += x[column] * g[pixel]."""
 
     def text(self):
         v, count = self.vectors, self.count
@@ -181,10 +193,10 @@ class _Products(_Sliding):
         *given, channels, rows, _ = self.function.args
         a, g, c = (build.inttoptr(place, POINTER) for place in given)
         self.masks = v.masks(build, channels, count)
-        several = 2 if self.taps <= 3 else 1
+        several = sums(self.target, self.taps)
 
-        def row(loop, places, sums):
-            sums, known = list(sums), {}
+        def row(loop, places, old):
+            new, known = list(old), {}
             for column, pairs in sorted(self.columns.items()):
                 values = self.load(loop, places[0], a_pixel, column)
                 for pixel, tap in pairs:
@@ -192,15 +204,15 @@ class _Products(_Sliding):
                         known[pixel] = self.load(loop, places[1], g_pixel, pixel)
                     for j in range(count):
                         at = (tap * several + pixel % several) * count + j
-                        sums[at] = v.fma(loop, values[j], known[pixel][j], sums[at])
-            return sums
+                        new[at] = v.fma(loop, values[j], known[pixel][j], new[at])
+            return new
 
         start = [v.zero] * (self.taps * several * count)
-        build, sums = self.each_row(build, rows, [a, g], [a_row, g_row], start, row)
+        build, found = self.each_row(build, rows, [a, g], [a_row, g_row], start, row)
         for tap in range(self.taps):
             old = self.load(build, c, c_tap, tap)
             for j in range(count):
-                parts = [sums[(tap * several + k) * count + j] for k in range(several)]
+                parts = [found[(tap * several + k) * count + j] for k in range(several)]
                 whole = parts[0] if several == 1 else build.fadd(*parts)
                 v.store(build, build.fadd(old[j], whole), self.at(build, c, j, c_tap, tap),
                         self.masks[j])  # fmt: skip
