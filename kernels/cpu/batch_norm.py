@@ -1,8 +1,9 @@
 """Batch normalisation, by given statistics or by the batch's own, on either layout of images.
 
-Channels lie side by side (rows, c), or each has its places together (n, c, places). Two passes
-over memory by own statistics of channels side by side (three of the others), one by given ones, two
-backwards; sums are in float64. The rectifier behind it costs nothing: see `floor`.
+Channels lie side by side (rows, c), or each has its places together (n, c, places). Two passes over
+memory by own statistics, one by given ones, two backwards; of channels whose places lie together
+only the first pass of each reads memory, where a few of them fit the second cache. Sums are in
+float64. The rectifier behind it costs nothing: see `floor`.
 """
 
 import math

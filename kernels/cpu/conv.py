@@ -1,8 +1,9 @@
 """Two-dimensional convolution and its two gradients.
 
-Three ways to compute them, of which the layer's geometry alone chooses: Winograd's transforms
-(`_winograd`), register tiles on the image itself (here, and `_direct`), and where the CPU has no
-vectors for these, columns multiplied by BLAS (`_by_columns`).
+Four ways to compute them, of which the layer's geometry alone chooses: Winograd's transforms
+(`_winograd`), sliding tiles for depthwise layers (`_depthwise`), register tiles on the image itself
+(here, and `_direct`), and where the CPU has no vectors for these, columns multiplied by BLAS
+(`_by_columns`).
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. A layer is
 two or three compiled calls, which do not hold the GIL.
