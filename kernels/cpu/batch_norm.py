@@ -13,6 +13,7 @@ import numpy as np
 from ._batch_passes import (
     add_last,
     add_of,
+    affine_first,
     affine_last,
     affine_of,
     finish,
@@ -33,19 +34,17 @@ NEAR = 1024  # values of an image, at least, that are read or written one behind
 def batch_norm(x, mean, var, weight=None, bias=None, eps=1e-5):
     """y = (x - mean) / sqrt(var + eps) * weight + bias per channel (axis 1) of x (n, c, ...).
 
-    mean, var, weight and bias are (c); weight and bias may be None. Declines memory that is not
-    channels-last: there NumPy's broadcasting has long rows already.
+    mean, var, weight and bias are (c); weight and bias may be None.
     """
     vectors = [v for v in (mean, var, weight, bias) if v is not None]
     if not served(x, *vectors) or x.ndim < 2 or any(v.shape != x.shape[1:2] for v in vectors):
         return NotImplemented
     rows, is_last = rows_of(x)
-    if not is_last:
-        return NotImplemented
     y, scale = empty(rows.shape, x.dtype), empty(x.shape[1:2], x.dtype)
     vectors = *given(weight, x), *given(bias, x)
     scale_last(ready(var), eps, *vectors, scale)
-    affine_last(rows, ready(mean), scale, vectors[2], y, floor(x, False))
+    run = affine_last if is_last else _given_first
+    run(rows, ready(mean), scale, vectors[2], y, floor(x, False))
     return like(y, x, is_last)
 
 
@@ -126,6 +125,11 @@ def given(vector, x):
 
 def sums_of(x):
     return empty((2, x.shape[1]), DOUBLE)
+
+
+@compiled
+def _given_first(x, mean, scale, bias, y, floor):
+    affine_first(x, mean, scale, bias, y, floor)
 
 
 @compiled
