@@ -8,9 +8,12 @@ Source: Speelpenning 1980.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
+
+import numpy as np
 
 from minidp.errors import GraphError, ShapeError
 from minidp.mode import mode, quietly
@@ -188,7 +191,26 @@ class Walk:
         array = g.array if isinstance(g, Tensor) else g
         if self.sums.get(leaf) is g:
             return True
-        return array.base is None and self.handed_on.get(leaf) is not g
+        return _is_alone(array) and self.handed_on.get(leaf) is not g
+
+
+def _is_alone(array: Any) -> bool:
+    """Whether no other array has its memory: it is no view, or the only one of what a kernel made
+    in another order of axes."""
+    base = array.base
+    if base is None:
+        return True
+    is_owner = type(base) is type(array) and base.base is None and base.flags.owndata
+    del base
+    return is_owner and _holders(array) == ALONE
+
+
+def _holders(view: Any) -> int:
+    return sys.getrefcount(view.base)
+
+
+ALONE = _holders(np.empty(2)[:1])
+"""How often what a view is of is referred to, if by that view alone."""
 
 
 def _is_among(cotangent: Any, g: Any) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minidp as dp
-from minidp import nn, optim
+from minidp import backward, nn, optim
 from minidp.autograd import Function
 from minidp.custom import Context, once_differentiable
 from minidp.errors import GraphError, ShapeError
@@ -220,3 +220,28 @@ def test_a_gradient_handed_on_as_it_is_has_memory_of_its_own():
         (again,) = dp.grad(function(x), x, g)
         again.zero_()
         assert g.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_gradient_in_another_order_of_axes_is_copied_only_if_others_have_its_memory(monkeypatch):
+    copies, plain = [], backward.OPS["copy"]
+    monkeypatch.setitem(backward.OPS, "copy", lambda g, **o: copies.append(g) or plain(g, **o))
+    x, w = dp.ones(2, 3, 5, 5, requires_grad=True), dp.ones(4, 3, 3, 3)
+    y = dp.nn.functional.conv2d(x, w)
+    y.backward(dp.ones_like(y))
+    assert x.grad.array.base is not None and not copies  # channels-last: a view of fresh memory
+    held = []
+
+    class Kept(dp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            held.append(g * 2)
+            return held[-1].t()
+
+    x = dp.ones(2, 2, requires_grad=True)
+    Kept.apply(x).backward(dp.ones(2, 2))
+    x.grad.zero_()
+    assert len(copies) == 1 and held[0].tolist() == [[2.0, 2.0], [2.0, 2.0]]

@@ -140,9 +140,10 @@ def test_relu_of_edges():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("arrange", [np.ascontiguousarray, channels_last])
 @pytest.mark.parametrize("shape", [(4, 3, 5, 6), (7, 3), (0, 3, 2, 2)])
-def test_batch_norm(shape, dtype):
-    x = channels_last(values(*shape, dtype=dtype))
+def test_batch_norm(shape, arrange, dtype):
+    x = arrange(values(*shape, dtype=dtype))
     mean, var, weight, bias = (np.abs(values(3, dtype=dtype, seed=s)) for s in range(4))
     m, v, w, b = (
         u.astype(float).reshape(1, 3, *[1] * (x.ndim - 2)) for u in (mean, var, weight, bias)

@@ -177,9 +177,10 @@ def group_norm(xp: Any, x: Array, weight: Array = None, bias: Array = None, grou
 def _rows_adjoint(g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool) -> Any:
     rows = (len(mean), math.prod(x.shape) // max(1, len(mean)))
     flat = g | {0: reshape(g[0], shape=rows)} if 0 in g else g
-    vector = weight if weight is None else reshape(weight, shape=(-1,))
+    vector = weight if weight is None or axes == 1 else reshape(weight, shape=(-1,))
     dx, *others = _adjoint(flat, reshape(x, shape=rows), mean, r, vector, center)
-    return reshape(dx, shape=x.shape), *(reshape(v, shape=x.shape[-axes:]) for v in others)
+    others = others if axes == 1 else [reshape(v, shape=x.shape[-axes:]) for v in others]
+    return reshape(dx, shape=x.shape), *others
 
 
 @op("f:..., f:..., f:... -> ..., n m, n m", outputs="y mean r",
