@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from minidp.autograd import no_grad
-from minidp.create import as_tensor, full
+from minidp.create import as_tensor, full, ones_like, zeros
 from minidp.errors import DTypeError, ReplicaError, ShapeError
 from minidp.functional.ranks import alike
-from minidp.functions import bincount, cat, unique
+from minidp.functions import cat
 from minidp.mode import mode as running
 from minidp.ops import index as ops
 from minidp.ops.comparison import where
@@ -37,7 +37,10 @@ def embedding(
         _limit(input, weight, max_norm, norm_type)
     y = ops.embedding(input, weight, padding_idx=padding)
     if scale_grad_by_freq and input.numel():
-        share = 1 / bincount(input.reshape(-1))[input].unsqueeze(-1).to(y.dtype)
+        flat = input.reshape(-1)
+        counts = zeros(len(weight), dtype="int64", device=y.device)
+        counts = counts.index_add(0, flat, ones_like(flat, dtype="int64"))
+        share = 1 / counts[input].unsqueeze(-1).to(y.dtype)
         y = y * share + (y * (1 - share)).detach()
     return y
 
@@ -57,7 +60,7 @@ def _limit(input: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> 
         raise ReplicaError("embedding with max_norm changes its weight, which all replicas share, "
                            "in forward: scale the rows after the step instead")  # fmt: skip
     with no_grad():
-        rows = unique(input)
+        rows = input.reshape(-1)
         chosen = ops.embedding(rows, weight)
         norm = chosen.norm(norm_type, 1, True)
         weight[rows] = where(norm > max_norm, chosen * (max_norm / (norm + 1e-7)), chosen)
