@@ -49,3 +49,27 @@ def test_a_plain_recurrent_net_goes_back_by_the_same_products(batch):
         return [y, h.grad, *[p.grad for p in net.parameters()]]
 
     same(step, [(rows(3, batch, 1, seed=i), rows(2, batch, 4, seed=i)) for i in range(5)])
+
+
+MIXED = {
+    "atan2": lambda x, k: dp.atan2(k, x),
+    "pow": lambda x, k: (x.abs() + 1) ** k,
+    "summed product": lambda x, k: x[0] * (k * 77777777),
+    "float64 number": lambda x, k: dp.hypot(x, dp.tensor(0.41211789, dtype=dp.float64)),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_rules_of_mixed_dtypes_round_as_where_they_are_recorded(name):
+    def step(x, k):
+        x = x.detach().requires_grad_()
+        y = MIXED[name](x, k)
+        y.sum().backward()
+        again, = dp.grad(MIXED[name](x, k).sum(), x, create_graph=True)
+        assert x.grad.dtype == dp.float32
+        return y, x.grad, again
+
+    k = dp.arange(1, 13).reshape(4, 3)
+    same(step, [(rows(4, 3, seed=i), k) for i in range(5)])
+    _, found, again = step(rows(4, 3), k)
+    assert bytes_of([found]) == bytes_of([again])
