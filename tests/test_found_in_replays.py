@@ -73,3 +73,35 @@ def test_rules_of_mixed_dtypes_round_as_where_they_are_recorded(name):
     same(step, [(rows(4, 3, seed=i), k) for i in range(5)])
     _, found, again = step(rows(4, 3), k)
     assert bytes_of([found]) == bytes_of([again])
+
+
+class TwoHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.left, self.right = nn.Linear(4, 6), nn.Linear(6, 3), nn.Linear(6, 4)
+
+    def forward(self, x):
+        h = self.body(x).tanh()
+        return self.left(h), self.right(h)
+
+
+def test_fused_steps_of_replicas_exchange_in_one_order():
+    first, second = nn.CrossEntropyLoss(ignore_index=2), nn.L1Loss()
+
+    def loss(outputs, targets):
+        (a, b), (labels, places) = outputs, targets
+        return first(a, labels) + 0.3 * second(b, places) + dp.sqrt(first(a, labels) + 1)
+
+    def trained(**options):
+        dp.manual_seed(0)
+        model = TwoHeads()
+        train = dp.Scheduler(model, loss, dp.optim.SGD(model.parameters(), 0.1), **options)
+        for i in range(5):  # of one row other lines fit together than of six
+            rng = np.random.default_rng(i)
+            train(rows(7, 4, seed=i), (dp.tensor(rng.integers(0, 2, 7)), rows(7, 4, seed=i + 50)))
+        return np.concatenate([p.detach().numpy().ravel() for p in model.parameters()])
+
+    split = {"devices": 2, "workload": [5, 1], "capture": True}
+    expected = trained(devices=1)
+    for fuse in (False, True):
+        np.testing.assert_allclose(trained(**split, fuse=fuse), expected, atol=1e-6)
