@@ -27,7 +27,8 @@ def embedding(
     """The rows of ``weight`` (rows, c) that ``input`` numbers: (...) -> (..., c).
 
     ``padding_idx`` gets no gradient. Rows longer than ``max_norm`` are first scaled to it, in
-    place. ``scale_grad_by_freq`` divides a row's gradient by how often it was asked for.
+    place. ``scale_grad_by_freq`` divides a row's gradient by how often it was asked for, in all
+    replicas together.
     ``sparse`` changes nothing: gradients are whole tables.
     """
     if category(input.dtype) != 1:
@@ -38,8 +39,10 @@ def embedding(
     y = ops.embedding(input, weight, padding_idx=padding)
     if scale_grad_by_freq and input.numel():
         flat = input.reshape(-1)
-        counts = zeros(len(weight), dtype="int64", device=y.device)
-        counts = counts.index_add(0, flat, ones_like(flat, dtype="int64"))
+        counts = zeros(len(weight), dtype="float64", device=y.device)
+        counts = counts.index_add(0, flat, ones_like(flat, dtype="float64"))
+        if running.replica is not None:
+            counts = running.replica.everywhere(counts, "rows asked for")
         share = 1 / counts[input].unsqueeze(-1).to(y.dtype)
         y = y * share + (y * (1 - share)).detach()
     return y
