@@ -67,16 +67,16 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     if mode.replica is None:
         mean: Tensor = values.sum() / (weight.sum() if isinstance(weight, Tensor) else weight)
         return mean
-    both = _everywhere(sum_each(values, weight), "weighted mean")
+    both = everywhere(sum_each(values, weight), "weighted mean")
     return both[0] / both[1]
 
 
 def global_sum(values: Tensor) -> Tensor:
     """The sum of ``values`` over the rows of all replicas."""
     total: Tensor = values.sum()
-    return _everywhere(total, "sum")
+    return everywhere(total, "sum")
 
 
-def _everywhere(here: Tensor, name: str) -> Tensor:
+def everywhere(here: Tensor, name: str) -> Tensor:
     """``here`` added over all replicas, and over the parts of a step that is run in parts."""
     return here if mode.replica is None else mode.replica.everywhere(here, name)
