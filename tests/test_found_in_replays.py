@@ -105,3 +105,63 @@ def test_fused_steps_of_replicas_exchange_in_one_order():
     expected = trained(devices=1)
     for fuse in (False, True):
         np.testing.assert_allclose(trained(**split, fuse=fuse), expected, atol=1e-6)
+
+
+def swapped(model):
+    model[1] = nn.Tanh()
+
+
+def reassigned(model):
+    model[0].weight = nn.Parameter(model[0].weight.detach() * 2)
+
+
+CHANGES = {
+    "probability": lambda model: setattr(model[2], "p", 0.75),
+    "momentum": lambda model: setattr(model[3], "momentum", 0.5),
+    "module": swapped,
+    "parameter": reassigned,
+    "list of modules": lambda model: model.more.__setitem__(0, nn.Linear(2, 2, bias=False)),
+    "deleted": lambda model: delattr(model, "flag"),
+}
+
+
+class Changing(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(3, 8), nn.ReLU(), nn.Dropout(0.25), nn.BatchNorm1d(8),
+                         nn.Linear(8, 2))  # fmt: skip
+        self.register_module("more", None)
+        self.more, self.flag, self.calls = nn.ModuleList([nn.Linear(2, 2)]), 1, 0
+
+    def forward(self, x):
+        self.calls += 1  # what a forward sets itself is no change
+        for layer in [self[i] for i in range(5)]:
+            x = layer(x)
+        return self.more[0](x) * (2 if hasattr(self, "flag") else 3)
+
+    def __getitem__(self, place):
+        return vars(self)[str(place)]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_a_module_is_set_to_between_steps_is_noticed_in_the_next(name):
+    def trained(captured):
+        dp.manual_seed(0)
+        model, ran = Changing(), []
+
+        def step(x):
+            ran.append(1)
+            model.zero_grad()
+            y = model(x)
+            y.pow(2).mean().backward()
+            return [y, *[p.grad for p in model.parameters()]]
+
+        run, found = dp.capture(step, fuse=False) if captured else step, []
+        for i in range(12):
+            if i == 6:
+                CHANGES[name](model)
+            found += [*bytes_of(run(rows(8, 3, seed=i))), *bytes_of(model.buffers())]
+        return found, len(ran)
+
+    (expected, _), (found, ran) = trained(False), trained(True)
+    assert found == expected
+    assert ran < 8
