@@ -158,6 +158,8 @@ class Walk:
                     self.watch.gave(node, position, cotangent)
                 parent: Any = node.parents[position]
                 if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
+                    if not self.tensors and _wider(node, cotangent, g):
+                        cotangent = _promoted(call, g, saved, node.constants, position)
                     cotangent = _fitted(node, parent, cotangent)
                 present = pending.get(parent)
                 if present is not None:
@@ -225,6 +227,18 @@ def _shown(hooks: dict[Any, Any], g: Any) -> Any:
         if changed is not None:
             g = changed if isinstance(g, Tensor) else changed.array
     return g
+
+
+def _wider(node: Node, cotangent: Any, g: Any) -> bool:
+    """Whether NumPy made another dtype of a rule's arrays, of several, than the library does."""
+    elementwise = node.op is not None and node.op.line.elementwise and not node.op.several
+    return elementwise and bool(cotangent.dtype != g.dtype)
+
+
+def _promoted(call: Any, g: Any, saved: Any, constants: Any, position: int) -> Any:
+    """What a rule gives on Tensors: the same bytes as where it is recorded."""
+    tensors = [Tensor(each) if hasattr(each, "strides") else each for each in saved]
+    return call(Tensor(g), tensors, constants, position).array
 
 
 def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:

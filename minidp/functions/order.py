@@ -215,6 +215,7 @@ def unique(
     axis = None if dim is None else axis_of("unique", dim, input.ndim)
     if axis is not None and 0 in (*input.shape[:axis], *input.shape[axis + 1 :]):
         raise ValueError(f"unique: slices of {input.shape} along axis {axis} have no values")
+    input._read()
     values, inverse, counts = ops.unique(input, dim=axis)
     found = [values, *[inverse] * return_inverse, *[counts] * return_counts]
     return tuple(found) if len(found) > 1 else values

@@ -27,15 +27,15 @@ def weighted_mean(values: Tensor, weight: Any) -> Tensor:
     if mode.replica is None:
         return total / below
     below = below if isinstance(below, Tensor) else full_like(total, value=below)
-    both = _everywhere(stack(total, below, dim=0), "weighted mean")
+    both = everywhere(stack(total, below, dim=0), "weighted mean")
     return both[0] / both[1]
 
 
 def global_sum(values: Tensor) -> Tensor:
     """The sum of ``values`` over the rows of all replicas."""
-    return _everywhere(values.sum(), "sum")
+    return everywhere(values.sum(), "sum")
 
 
-def _everywhere(here: Tensor, name: str) -> Tensor:
+def everywhere(here: Tensor, name: str) -> Tensor:
     """``here`` added over all replicas, and over the parts of a step that is run in parts."""
     return here if mode.replica is None else mode.replica.everywhere(here, name)

@@ -67,7 +67,7 @@ def rnn_adjoint(g: Any, y: Any, h: Any, w: Any, sizes: Sizes, reverse: bool, rel
     into, d, found = given(g, 0, y), given(g, 1, h), []
     for n, at in spans(sizes, not reverse):
         found.append((d[:n] + into[at]) * slope[at])
-        d = joined([found[-1] @ w, d[n:]])
+        d = joined([matmul(found[-1], w), d[n:]])
     dx = in_order(found, reverse)
     return dx, d, matmul(flipped(dx), before(y, h, sizes, reverse))
 

@@ -20,6 +20,7 @@ from minidp.parallel.batch import cut, rows_of
 from minidp.parallel.bucket import make_buckets
 from minidp.parallel.commit import Commit, agree
 from minidp.parallel.communicator import Communicator
+from minidp.parallel.denominator import SumsWantedError
 from minidp.parallel.ends import BucketEnd, make_ends
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
@@ -212,6 +213,8 @@ class World:
         """The sum of ``here`` over the rows of all replicas, and all parts of the step."""
         if self.now.sums is not None:
             return self.now.sums.of(here, self.share.fraction)
+        if self.now.parts > 1:
+            raise SumsWantedError(f"{name}: asked for in a later part of a step, not in its first")
         result: Tensor = here if self.alone else collective.all_reduce(here, name=name)
         return result
 
