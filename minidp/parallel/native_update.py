@@ -11,7 +11,7 @@ from minidp.backend import CPU
 from minidp.errors import GraphError
 from minidp.graph.program import native_calls
 from minidp.parallel.ends import BucketEnd
-from minidp.parallel.update import groups_of
+from minidp.parallel.groups import groups_of
 from minidp.types import Array
 
 Found = tuple[int, tuple[int, int, Any]]
@@ -55,12 +55,18 @@ class Update:
     def follows(self, found: Found) -> bool:
         """Take over what has changed since the last steps, in the optimiser's state as well; False
         if that cannot be."""
+        if not self.takes(found):
+            return False
+        self.state(slice(0))
+        return True
+
+    def takes(self, found: Found) -> bool:
+        """Take over the count of steps; False if the update is another one than it was made for."""
         place, (start, stop, (number, taken)) = found
         where = self.place, self.start, self.stop, self.number
         if where != (place, start, stop, number) or self._look() != self._made_for:
             return False
         self.taken = taken
-        self.state(slice(0))
         return True
 
     def state(self, part: slice) -> list[Array]:
