@@ -26,7 +26,8 @@ from .optim import NUMBERS
 
 __all__ = ["Array", "Bound", "Meeting", "Memory", "Orders", "Plan", "aligned", "all_finite",
            "array_at", "as_traced", "drive", "extent", "fetched", "low", "native", "note",
-           "numbers_of", "origin", "origin_of", "placed", "plain", "start", "usable", "verified"]  # fmt: skip
+           "numbers_of", "origin", "origin_of", "placed", "plain", "start", "usable",
+           "verified"]  # fmt: skip
 Array = np.ndarray
 
 

@@ -27,8 +27,8 @@ MOST = 1000
 BLOCK, BLOCKS = 2**14, 32
 """Elements that are added and updated before others; a large bucket is cut into so many parts."""
 NEAR = 2**17
-"""Bytes of parameters up to which lines that other cores have are asked for beforehand: they stay in
-cache until they are used."""
+"""Bytes of parameters up to which cache lines that other cores have are asked for beforehand: so
+many stay in cache until they are used."""
 
 
 def _clear(xp: Any, gradient: Array) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minidp.parallel.ends import BucketEnd
-from minidp.parallel.memory import moved
+from minidp.parallel.memory import Slot, moved
 from minidp.parallel.reduction import BucketSum, slice_of
 from minidp.parallel.together import Together
 from minidp.tensor import Tensor
@@ -29,6 +29,9 @@ class BucketUpdate:
         self.taken = [optimizer.steps_taken(p) for p in parameters]
         names = list(dict.fromkeys(n for slots in self.names.values() for n in slots))
         self.slots = end.memory.state(lead, names, parameters, self.bucket.master)
+        held = self.slots if end.memory is self.bucket.master else self._masters()
+        self._kept = bool(names) and all(held[name].kept for name in names)
+        """Whether the optimiser's state is these arrays already."""
 
     def run(self, found: BucketSum, rank: int) -> None:
         """Update this replica's slice of the memory it shares with its peers, in place."""
@@ -50,19 +53,31 @@ class BucketUpdate:
                 options = self.optimizer.param_groups[group]
                 self.optimizer.update(data[part], gradient[part], state, options, taken)
 
+    def _masters(self) -> dict[str, Slot]:
+        """The optimiser's state beside the master copy."""
+        return self.bucket.master.state(self.lead, (), (), self.bucket.master)
+
+    def _stays(self, group: int | None, taken: Any) -> bool:
+        """Whether the optimiser's count of steps is the same after this one."""
+        if group is None:
+            return True
+        return bool(self.optimizer.after(self.optimizer.param_groups[group], taken) == taken)
+
     def _together(
         self, runs: list[tuple[int, int, Any]], given: list[Array], first: int
     ) -> bool:  # fmt: skip
         """Add what replicas have given, and update it, in one native call, if that can be."""
         kept = self.end.together
         if kept is None or kept.optimizer is not self.optimizer:
-            kept = self.end.together = Together(self.end, self.optimizer)
+            kept = self.end.together = Together(self.bucket, self.end.memory.data, self.optimizer)
         state = {name: slot.flat for name, slot in self.slots.items()}
         return kept.run(runs, state, given, first)
 
     def advance(self, found: BucketSum) -> None:
         """Count the step in the optimiser, once however many replicas share it."""
-        slots = self.bucket.master.state(self.lead, (), (), self.bucket.master)
+        if self._kept and all(map(self._stays, self.owners, self.taken)):
+            return
+        slots = self._masters()
         for i, (used, group) in enumerate(zip(found.used, self.owners, strict=True)):
             if used and group is not None:
                 arrays = {name: slots[name].views[i] for name in self.names[group]}
