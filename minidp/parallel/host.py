@@ -3,7 +3,8 @@
 An all-reduce has no root. When every rank has given its array, each adds its own slice of all of
 them, in a balanced tree over ranks, into the first rank's array; small arrays every rank adds for
 itself. A rank also works on rounds that became complete while it was computing, each time it
-gives something new: so reduction overlaps with backward without threads of its own.
+gives something new: so reduction overlaps with backward without threads of its own. What is left
+at the end of a step may be added ``later``, together with the update.
 """
 
 from __future__ import annotations
