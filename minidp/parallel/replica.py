@@ -24,12 +24,13 @@ from minidp.parallel.denominator import SumsWantedError
 from minidp.parallel.ends import BucketEnd, make_ends
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
+from minidp.parallel.groups import check_options, groups_of
 from minidp.parallel.inspections import ClipNorm, Inspection, anything
 from minidp.parallel.names import Names, name_of
 from minidp.parallel.reduction import Reduction
 from minidp.parallel.split import Share, shares
 from minidp.parallel.step import Step
-from minidp.parallel.update import BucketUpdate, check_options, groups_of
+from minidp.parallel.update import BucketUpdate
 from minidp.parameter import Parameter
 from minidp.random import Generator
 from minidp.tensor import Tensor
