@@ -11,9 +11,9 @@ from minidp.create import as_tensor, full, ones_like
 from minidp.errors import DTypeError, ReplicaError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions import cat
+from minidp.functions.weighted import everywhere
 from minidp.mode import mode as running
 from minidp.ops import index as ops
-from minidp.functions.weighted import everywhere
 from minidp.ops.comparison import where
 from minidp.tensor import Tensor
 from minidp.types import category
