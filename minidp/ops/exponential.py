@@ -14,7 +14,7 @@ __all__ = ["exp", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "pow", 
 
 
 def elementary(name: str, rule: Rule, text: str, function: str = "") -> Op:
-    """The op of a function of floats that NumPy has, as ``function`` or by the same name."""
+    """The op of NumPy's ``function`` of a float, found once; by default that of the same name."""
     own = getattr(np, function or name)
 
     def body(xp: Any, x: Array) -> Array:
