@@ -19,7 +19,7 @@ KERNELS = {
     "cross_entropy": ("cross_entropy", "cross_entropy_input", "cross_entropy_mean",
                       "cross_entropy_mean_input"),
     "dropout": ("dropout",),
-    "elementwise": ("relu", "relu_input", "sigmoid", "erf", "clamp"),
+    "elementwise": ("relu", "relu_input", "sigmoid", "erf", "clamp", "where"),
     "embedding": ("embedding", "embedding_weight"),
     "gru": ("gru", "gru_back"),
     "index": ("in_range", "take_along_dim", "scatter_along"),
