@@ -42,6 +42,7 @@ KERNELS = {
                     "batch_norm_pool_back"),
     "reduce": ("sum", "amax", "amin"),
     "resize": ("resample", "resample_input"),
+    "rnn": ("rnn",),
     "scan": ("cumsum", "cumprod", "cumprod_input", "running_place"),
     "shared_norm": ("batch_moments", "batch_norm_shared", "batch_norm_sums", "batch_norm_back"),
     "softmax": ("softmax", "softmax_input", "log_softmax", "log_softmax_input",
