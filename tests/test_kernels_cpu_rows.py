@@ -28,6 +28,7 @@ from minidp.kernels.cpu import (
     pool,
     pooled_norm,
     resize,
+    rnn,
     scan,
     shared_norm,
     softmax,
@@ -54,7 +55,7 @@ def close(got, want):
 def test_table_names_functions_of_its_modules():
     modules = (activation, attention, batch_norm, conv, cross_entropy, dropout, elementwise,
                embedding, gru, index, linalg, lstm, machine, native, normalize, optim, order, pool,
-               pooled_norm, sums, resize, scan, shared_norm, softmax)  # fmt: skip
+               pooled_norm, sums, resize, rnn, scan, shared_norm, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)

@@ -46,8 +46,8 @@ def _drop(x, y, words, key, first_row, threshold, scale):
             row = (first_row + np.uint64(i)) & MASK
             philox(np.uint64(start // 4), row, draw, step, low, high, words)
             if channels == 1:
-                stop = min(start + chunk, size)
-                _drop_in_order(source.reshape(-1)[start:stop], target.reshape(-1)[start:stop], words, threshold, scale)
+                given, made = source.reshape(-1)[start:], target.reshape(-1)[start:]
+                _drop_in_order(given[:chunk], made[:chunk], words, threshold, scale)
                 continue
             for lane in range(min(chunk, size - start)):
                 kept = words[lane & 3, lane >> 2] >= threshold
