@@ -64,6 +64,21 @@ def test_bytes_of_an_image_do_not_depend_on_its_batch(layer):
         assert np.array_equal(found, dx[part])
 
 
+@pytest.mark.parametrize("layer", [LAYERS[i] for i in (0, 1, 4, 11)], ids=str)
+def test_images_whose_channels_come_first_give_the_same_bytes(layer):
+    """They are turned one by one on the way."""
+    x, w, b, options = case(layer, np.float32)
+    last = np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    y = conv.conv2d(x, w, b, **options)
+    assert np.array_equal(conv.conv2d(last, w, b, **options), y)
+    assert np.array_equal(conv.conv2d(last[..., ::-1][..., ::-1], w, b, **options), y)
+    g = np.ascontiguousarray(y)  # y itself is channels-last
+    for name, other, turned, shape in (("conv2d_input", w, w, x.shape),
+                                       ("conv2d_weight", x, last, w.shape)):  # fmt: skip
+        found = getattr(conv, name)(g, other, shape=shape, **options)
+        assert np.array_equal(getattr(conv, name)(y, turned, shape=shape, **options), found)
+
+
 def test_wide_kernels_go_by_tiles_of_products():
     x, w, b, options = case(((2, 9, 4, 50), (1, 40), (1, 1), (0, 3), (1, 1)), np.float32)
     assert not _depthwise.fits(w.shape, 9) and not _depthwise.fits((9, 3, 3, 3), 3)

