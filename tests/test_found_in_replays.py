@@ -165,3 +165,44 @@ def test_what_a_module_is_set_to_between_steps_is_noticed_in_the_next(name):
     (expected, _), (found, ran) = trained(False), trained(True)
     assert found == expected
     assert ran < 8
+
+
+def test_why_a_step_stays_eager_is_told():
+    before = [rows(4, 3)]
+
+    def carried(x):
+        y = x * before[0]
+        before[0] = y
+        return y
+
+    class Square(dp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    def squared(x):
+        return Square.apply(x.detach().requires_grad_())
+
+    for function, told in ((carried, "the array from outside s1 (float32[4, 3]) is another in"),
+                           (squared, "computed by a dp.autograd.Function")):  # fmt: skip
+        step = dp.capture(lambda x, function=function: function(x))
+        for _ in range(4):
+            step(rows(4, 3))
+        assert not step.replays and told in step.last.reason
+
+    count = []
+
+    def loss(outputs, targets):
+        count.append(1)
+        return (outputs - targets).pow(2).mean() * len(count)
+
+    for criterion, told in ((loss, "runs eagerly, because "), (nn.MSELoss(), "captured, replays)")):
+        model = nn.Linear(3, 3)
+        train = dp.Scheduler(model, criterion, dp.optim.SGD(model.parameters(), 0.1), devices=2,
+                             capture=True)  # fmt: skip
+        train.run([(rows(4, 3), rows(4, 3))] * 5)
+        assert told in repr(train)
