@@ -1,6 +1,8 @@
 """Sums and updates in one native call leave the bytes of those one after the other; and lines that
 other cores have are asked for beforehand."""
 
+import time
+
 import numpy as np
 import pytest
 from test_native_runs import OPTIMIZERS
@@ -160,6 +162,45 @@ def test_state_that_is_kept_already_is_not_made_anew():
     kept = train.optimizer.state[parameter]["momentum_buffer"]
     train.run(batches())
     assert train.optimizer.state[parameter]["momentum_buffer"] is kept
+
+
+class Counts(optim.SGD):
+    """Counts parameters whose step it is told of."""
+
+    told = 0
+
+    def advance(self, parameter, arrays, group, steps=1):
+        self.told += steps
+        super().advance(parameter, arrays, group, steps)
+
+
+def test_an_optimiser_of_the_users_own_is_told_of_each_step():
+    model = mlp()
+    own = Counts(model.parameters(), 0.1, momentum=0.9)
+    dp.Scheduler(model, nn.CrossEntropyLoss(), own, devices=2).run(batches(5))
+    assert own.told == 5 * 4
+
+
+def test_optimisers_of_replicas_have_all_the_state_of_the_first():
+    made = {}
+
+    def program(world):
+        net = world.replicate(model)
+        own = made[world.rank] = optim.SGD(net.parameters(), 0.1, momentum=0.9)
+        for step, (x, y) in enumerate(world.shard(batches(4))):
+            nn.functional.cross_entropy(net(x), y).backward()
+            if world.rank == 1:
+                while ("optimizer", 0) not in world.exchange.shared:  # the other's is the first
+                    time.sleep(1e-3)
+                if step == 2:
+                    own.load_state_dict(own.state_dict())  # which is a copy
+            own.step()
+
+    model = mlp()
+    dp.launch(program, devices=2)
+    first, second = ([made[rank].state[p]["momentum_buffer"].array for p in model.parameters()]
+                     for rank in range(2))  # fmt: skip
+    assert all(a is b for a, b in zip(first, second, strict=True))
 
 
 # Cache lines

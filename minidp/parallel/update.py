@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from minidp.optim.optimizer import Optimizer
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.memory import Slot, moved
 from minidp.parallel.reduction import BucketSum, slice_of
@@ -29,9 +30,8 @@ class BucketUpdate:
         self.taken = [optimizer.steps_taken(p) for p in parameters]
         names = list(dict.fromkeys(n for slots in self.names.values() for n in slots))
         self.slots = end.memory.state(lead, names, parameters, self.bucket.master)
-        held = self.slots if end.memory is self.bucket.master else self._masters()
-        self._kept = bool(names) and all(held[name].kept for name in names)
-        """Whether the optimiser's state is these arrays already."""
+        self._settled = self._is_settled(names)
+        """Whether the optimiser's state is these arrays already, and no count moves."""
 
     def run(self, found: BucketSum, rank: int) -> None:
         """Update this replica's slice of the memory it shares with its peers, in place."""
@@ -57,11 +57,16 @@ class BucketUpdate:
         """The optimiser's state beside the master copy."""
         return self.bucket.master.state(self.lead, (), (), self.bucket.master)
 
-    def _stays(self, group: int | None, taken: Any) -> bool:
-        """Whether the optimiser's count of steps is the same after this one."""
-        if group is None:
-            return True
-        return bool(self.optimizer.after(self.optimizer.param_groups[group], taken) == taken)
+    def _is_settled(self, names: list[str]) -> bool:
+        plain = type(self.optimizer).advance is Optimizer.advance
+        if not plain or not names or self.optimizer is not self.lead:
+            return False
+        held = self.slots if self.end.memory is self.bucket.master else self._masters()
+        if not all(held[name].kept for name in names):
+            return False
+        groups, after = self.optimizer.param_groups, self.optimizer.after
+        kinds = dict.fromkeys(zip(self.owners, self.taken, strict=True))
+        return all(group is None or after(groups[group], taken) == taken for group, taken in kinds)
 
     def _together(
         self, runs: list[tuple[int, int, Any]], given: list[Array], first: int
@@ -75,7 +80,7 @@ class BucketUpdate:
 
     def advance(self, found: BucketSum) -> None:
         """Count the step in the optimiser, once however many replicas share it."""
-        if self._kept and all(map(self._stays, self.owners, self.taken)):
+        if self._settled:
             return
         slots = self._masters()
         for i, (used, group) in enumerate(zip(found.used, self.owners, strict=True)):
