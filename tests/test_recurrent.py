@@ -266,3 +266,16 @@ def test_dropout_between_layers_does_not_depend_on_the_split():
     dp.manual_seed(3)
     model = Reader().eval()
     close(model(texts()[0]), model(texts()[0]))
+
+
+@pytest.mark.parametrize("kind", ["tanh", "relu", "gru", "lstm"])
+def test_rows_do_not_depend_on_how_many_there_are(kind):
+    """In bytes: replicas may have any number of sequences."""
+    make, options = KINDS[kind]
+    dp.manual_seed(0)
+    layer = make(5, 37, batch_first=True, **options)
+    x = np.random.default_rng(0).standard_normal((33, 6, 5)).astype("float32")
+    whole = layer(dp.tensor(x))[0].detach().numpy()
+    for start, stop in ((0, 1), (2, 9), (12, 33)):
+        part = layer(dp.tensor(x[start:stop]))[0].detach().numpy()
+        assert part.tobytes() == whole[start:stop].tobytes()
