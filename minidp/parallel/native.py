@@ -172,7 +172,7 @@ class NativeRuns:
         feed.skip(done)
         if done:
             default_generator.step = chunk.first + done - 1
-            exchange.steps |= dict.fromkeys(range(world.size), default_generator.step)
+            exchange.steps |= dict.fromkeys(range(world.size), default_generator.step + 1)
             chunk.commit()
         if exchange.failure is None:
             chunk.step.meeting.reset()
