@@ -19,6 +19,8 @@ from minidp.errors import ReplicaError
 from minidp.graph.program import native_calls
 from minidp.mode import mode
 from minidp.parallel.chunk import Chunk
+from minidp.parallel.exchange import Exchange
+from minidp.parallel.native import NativeRuns
 from minidp.testing import inject
 
 if native_calls() is None:
@@ -458,3 +460,43 @@ def test_parameters_that_are_not_reached_stay_as_they_are():
 
     (found, native), (expected, _) = run(True), run(False)
     assert found == expected and native == 38
+
+
+@pytest.mark.parametrize("late", ["runs", "ended"])
+def test_a_failure_does_not_keep_who_leads_from_committing_what_others_still_run(late):
+    """Ctrl-C while the first replica waits in Python: the others' tables end first."""
+
+    class Awaited:
+        looks = 0
+
+        def awaited(self):
+            self.looks += 1
+            if late == "ended" and self.looks == 5:
+                exchange.ended[1].set()
+            return [] if late == "runs" and self.looks > 5 else [1]
+
+    exchange, orders = Exchange(2, deadline=60.0), Awaited()
+    exchange.fail(KeyboardInterrupt())
+    NativeRuns._wait_for_others(None, exchange, orders)
+    assert orders.looks >= 5
+
+
+def test_an_error_of_the_loader_behind_native_steps_names_the_step():
+    class Breaking(TensorDataset):
+        def batch(self, rows, key):
+            if 5 * 59 in rows:
+                raise OSError("disk gone")
+            return super().batch(rows, key)
+
+    x, y = np.random.default_rng(0).standard_normal((400, 6)).astype("f4"), np.arange(400) % 3
+    for capture in (False, True):
+        dp.manual_seed(0)
+        model = nn.Linear(6, 3)
+        train = dp.Scheduler(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), 0.1),
+                             devices=2, capture=capture)  # fmt: skip
+        loader = DataLoader(Breaking(x, y), 5)
+        with pytest.raises(OSError, match="disk gone") as found:
+            train.run(loader)
+        assert found.value.__notes__[0].endswith(", step 60")
+        assert train.progress.steps == loader.state_dict()["batch"] == 59
+        assert not capture or train.progress.native or native_calls() is None

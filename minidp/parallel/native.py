@@ -19,7 +19,7 @@ from minidp.errors import ReplicaError
 from minidp.graph.program import native_calls
 from minidp.mode import mode
 from minidp.parallel.chunk import Chunk, Kind, kind_at
-from minidp.parallel.exchange import Exchange, debugged
+from minidp.parallel.exchange import Exchange, Stopped, debugged
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import Finite, Inspection, Used
 from minidp.parallel.native_table import MOST
@@ -116,14 +116,14 @@ class NativeRuns:
                 world.exchange.condition.notify_all()
 
     def _wait_for_others(self, exchange: Exchange, orders: Any) -> None:
-        """Until all have run their tables, or are gone: a failure is raised later, when what has
-        happened is committed."""
+        """Until all have run their tables, or have ended: a failure, also another replica's, is
+        raised later, when what has happened is committed."""
         try:
             exchange.wait(0, lambda: not orders.awaited(), "the end of native steps",
                           orders.awaited)  # fmt: skip
-        except Exception:
-            last = monotonic() + exchange.deadline
-            while {*orders.awaited()} - exchange.gone and monotonic() < last:
+        except (Exception, Stopped):
+            last, ended = monotonic() + exchange.deadline, exchange.ended
+            while monotonic() < last and not all(ended[r].is_set() for r in orders.awaited()):
                 sleep(0.001)
 
     def _prepared(self, world: World, feed: Feed) -> Chunk | None:
@@ -172,7 +172,7 @@ class NativeRuns:
         feed.skip(done)
         if done:
             default_generator.step = chunk.first + done - 1
-            exchange.steps |= dict.fromkeys(range(world.size), default_generator.step)
+            exchange.steps |= dict.fromkeys(range(world.size), default_generator.step + 1)
             chunk.commit()
         if exchange.failure is None:
             chunk.step.meeting.reset()

@@ -159,7 +159,7 @@ class World:
     def close(self, failed: bool) -> None:
         """The program has ended: let go of the model and of peers."""
         ends, self.ends, self._place = self.ends, [], {}
-        self.begin(self.step, self.share, self.active)
+        self.begin(self.exchange.steps.get(self.rank, self.step), self.share, self.active)
         for end in ends:
             end.begin()
         self.comm.close(failed)
