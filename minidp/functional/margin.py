@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from minidp.arguments import expect_tensors
 from minidp.create import arange, ones
+from minidp.errors import ArgumentError
 from minidp.functional.activation import logsigmoid
 from minidp.functional.likelihood import check_weight, class_index, classes_of
 from minidp.functional.loss import batched, misfit, reduced
@@ -93,12 +94,12 @@ def triplet_margin_with_distance_loss(
 
 def check_margin(margin: float) -> None:
     if margin <= 0:
-        raise ValueError(f"triplet margin loss: margin must be greater than 0, got {margin}")
+        raise ArgumentError(f"triplet margin loss: margin must be greater than 0, got {margin}")
 
 
 def check_power(p: int) -> None:
     if p not in (1, 2):
-        raise ValueError(f"multi_margin_loss: p={p}: only p == 1 and p == 2 are supported")
+        raise ArgumentError(f"multi_margin_loss: p={p}: only p == 1 and p == 2 are supported")
 
 
 def multi_margin_loss(

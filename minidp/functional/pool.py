@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minidp.create import arange, as_tensor
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.ranks import batched, checked, each_rank, floating, like
 from minidp.functions.along import scatter
 from minidp.functions.comparison import isnan
@@ -125,7 +125,7 @@ def _avg_pool(
         raise ShapeError(f"{name}: input of {x.shape[2:]} places is smaller than "
                          f"kernel_size={kernel_size}")  # fmt: skip
     if divisor_override == 0:
-        raise ValueError(f"{name}: divisor must be not zero")
+        raise ArgumentError(f"{name}: divisor must be not zero")
 
     def mean(images: Tensor, dilation: Any, **window: Any) -> Tensor:
         if divisor_override is None:

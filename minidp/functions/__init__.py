@@ -4,27 +4,12 @@ Importing this package gives Tensor its methods. Each file lists in ``__all__`` 
 ``minidp.NAME``.
 """
 
+# isort: off
 from minidp.functions import (
-    along,
-    arrange,
-    comparison,
-    distance,
-    elementwise,
-    index,
-    inplace,
-    interop,
-    join,
-    layout,
-    linalg,
-    methods,
-    order,
-    padding,
-    places,
-    reduce,
-    search,
-    statistics,
-    summation,
-)
+    along, arrange, comparison, distance, elementwise, index, inplace, interop, join, layout,
+    linalg, methods, order, padding, places, reduce, search, statistics, summation,
+)  # fmt: skip
+# isort: on
 from minidp.functions.along import *
 from minidp.functions.arrange import *
 from minidp.functions.comparison import *

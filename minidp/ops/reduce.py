@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import AxisError
 from minidp.op import op
 from minidp.ops.adjoint import composite
 from minidp.ops.comparison import cast, full_like, where
@@ -178,9 +178,8 @@ def running_place(xp: Any, x: Array, dim: int, largest: bool = True) -> Array:
 def unique(xp: Any, x: Array, dim: int | None = None) -> tuple[Array, Array, Array]:
     """The different values (or slices along ``dim``) in order, where each element is among them,
     and how often each occurs."""
-    values, inverse, counts = xp.unique(
-        x, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
-    )
+    values, inverse, counts = xp.unique(x, return_inverse=True, return_counts=True, axis=dim,
+                                        equal_nan=False)  # fmt: skip
     return values, inverse.reshape(x.shape if dim is None else -1), counts
 
 
@@ -197,5 +196,5 @@ def _axis(name: str, x: Array, dim: Any) -> int | None:
 def _nonempty(name: str, x: Array, dim: Any) -> tuple[int, ...]:
     axes = axes_of(name, dim, x.ndim)
     if x.size == 0 and (not axes or 0 in [x.shape[axis] for axis in axes]):
-        raise ShapeError(f"{name}(shape {x.shape}, dim={dim}): nothing to choose from")
+        raise AxisError(f"{name}(shape {x.shape}, dim={dim}): nothing to choose from")
     return axes
