@@ -24,19 +24,16 @@ from minidp.tensor import Tensor, method
 from minidp.types import category
 
 UFUNCS = {
-    "absolute": "abs", "add": "add", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin",
-    "arcsinh": "asinh", "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh",
-    "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
-    "ceil": "ceil", "cos": "cos", "cosh": "cosh", "divide": "div", "equal": "eq", "exp": "exp",
-    "expm1": "expm1", "floor": "floor", "floor_divide": "floor_divide", "fmod": "fmod",
-    "greater": "gt", "greater_equal": "ge", "hypot": "hypot", "invert": "bitwise_not",
-    "left_shift": "bitwise_left_shift", "less": "lt",
-    "less_equal": "le", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2",
-    "logaddexp": "logaddexp", "maximum": "maximum", "minimum": "minimum", "multiply": "mul",
-    "negative": "neg", "not_equal": "ne", "power": "pow", "remainder": "remainder",
-    "right_shift": "bitwise_right_shift", "rint": "round", "sign": "sign",
-    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "subtract": "sub", "tan": "tan", "tanh": "tanh",
-    "trunc": "trunc",
+    **{name: name for name in (
+        "add", "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh", "exp", "expm1",
+        "floor", "floor_divide", "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp",
+        "maximum", "minimum", "remainder", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc")},
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh",
+    "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "divide": "div", "equal": "eq",
+    "greater": "gt", "greater_equal": "ge", "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift", "less": "lt", "less_equal": "le", "multiply": "mul",
+    "negative": "neg", "not_equal": "ne", "power": "pow", "right_shift": "bitwise_right_shift",
+    "rint": "round", "subtract": "sub",
 }  # fmt: skip
 """NumPy's names of the ops that it may ask a Tensor for."""
 
@@ -113,18 +110,17 @@ LINEAR = ("add", "sub", "mul", "div", "neg", "floor_divide", "remainder", "fmod"
 """Methods whose rules for ``self`` do not keep it."""
 
 METHODS = (
-    *LINEAR, "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm",
-    "addmv", "addr", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh",
-    "asin", "asinh", "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift",
+    *LINEAR, "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm", "addmv",
+    "addr", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin",
+    "asinh", "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift",
     "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp",
-    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "deg2rad",
-    "divide", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power",
-    "floor", "frac", "ge", "greater", "greater_equal", "gt", "heaviside", "hypot", "ldexp", "le",
-    "lerp", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "lt", "multiply", "nan_to_num", "ne", "negative",
-    "not_equal", "pow", "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sgn", "sigmoid",
-    "sign", "sin", "sinc", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "true_divide",
-    "trunc", "xlogy",
+    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "deg2rad", "divide", "eq", "erf",
+    "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor", "frac", "ge",
+    "greater", "greater_equal", "gt", "heaviside", "hypot", "ldexp", "le", "lerp", "less",
+    "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "lt", "multiply", "nan_to_num", "ne", "negative", "not_equal", "pow",
+    "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sgn", "sigmoid", "sign", "sin", "sinc",
+    "sinh", "sqrt", "square", "subtract", "tan", "tanh", "true_divide", "trunc", "xlogy",
 )  # fmt: skip
 """Methods that exist in place too, with an underscore behind their name."""
 

@@ -252,9 +252,10 @@ class Module:
         """Move it to the CPU."""
         return self.to("cpu:0")
 
-    def cuda(self, device: int = 0) -> Self:
+    def cuda(self, device: Any = None) -> Self:
         """Move it to a GPU."""
-        return self.to(f"cuda:{device}")
+        known = device is not None and not isinstance(device, int)
+        return self.to(device if known else f"cuda:{device or 0}")
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "",
