@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import isgeneratorfunction
@@ -196,12 +195,11 @@ def _is_of_all(output: Tensor) -> bool:
     seen, stack = dict[Any, None](), [output.fresh().node]
     while stack:
         node = stack.pop()
-        if node in seen or node is None or node.op is None or math.prod(node.shape) > 2:
-            continue
-        if node.op.exchanges or node.op is OPS["completed"]:
+        if node is not None and node.op in (OPS["all_reduce"], OPS["completed"]):
             return True
-        seen[node] = None
-        stack += node.parents
+        if node is not None and node.shape == () and node not in seen:
+            seen[node] = None
+            stack += node.parents
     return False
 
 

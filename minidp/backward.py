@@ -8,9 +8,12 @@ Source: Speelpenning 1980.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
+
+import numpy as np
 
 from minidp.errors import GraphError, ShapeError
 from minidp.mode import mode, quietly
@@ -155,6 +158,8 @@ class Walk:
                     self.watch.gave(node, position, cotangent)
                 parent: Any = node.parents[position]
                 if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
+                    if not self.tensors and _wider(node, cotangent, g):
+                        cotangent = _promoted(call, g, saved, node.constants, position)
                     cotangent = _fitted(node, parent, cotangent)
                 present = pending.get(parent)
                 if present is not None:
@@ -188,7 +193,26 @@ class Walk:
         array = g.array if isinstance(g, Tensor) else g
         if self.sums.get(leaf) is g:
             return True
-        return array.base is None and self.handed_on.get(leaf) is not g
+        return _is_alone(array) and self.handed_on.get(leaf) is not g
+
+
+def _is_alone(array: Any) -> bool:
+    """Whether no other array has its memory: it is no view, or the only one of what a kernel made
+    in another order of axes."""
+    base = array.base
+    if base is None:
+        return True
+    is_owner = type(base) is type(array) and base.base is None and base.flags.owndata
+    del base
+    return is_owner and _holders(array) == ALONE
+
+
+def _holders(view: Any) -> int:
+    return sys.getrefcount(view.base)
+
+
+ALONE = _holders(np.empty(2)[:1])
+"""How often what a view is of is referred to, if by that view alone."""
 
 
 def _is_among(cotangent: Any, g: Any) -> bool:
@@ -203,6 +227,18 @@ def _shown(hooks: dict[Any, Any], g: Any) -> Any:
         if changed is not None:
             g = changed if isinstance(g, Tensor) else changed.array
     return g
+
+
+def _wider(node: Node, cotangent: Any, g: Any) -> bool:
+    """Whether NumPy made another dtype of a rule's arrays, of several, than the library does."""
+    elementwise = node.op is not None and node.op.line.elementwise and not node.op.several
+    return elementwise and bool(cotangent.dtype != g.dtype)
+
+
+def _promoted(call: Any, g: Any, saved: Any, constants: Any, position: int) -> Any:
+    """What a rule gives on Tensors: the same bytes as where it is recorded."""
+    tensors = [Tensor(each) if hasattr(each, "strides") else each for each in saved]
+    return call(Tensor(g), tensors, constants, position).array
 
 
 def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:

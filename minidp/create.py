@@ -17,7 +17,7 @@ import numpy as np
 from minidp.arguments import expect_counts, expect_tensors
 from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.mode import mode
-from minidp.placement import as_array, place
+from minidp.placement import as_array, ordered_like, place
 from minidp.tensor import Tensor, method
 from minidp.types import Array, as_dtype, int64
 
@@ -91,12 +91,12 @@ def from_numpy(ndarray: Array) -> Tensor:
     return Tensor(ndarray)
 
 
-def make(
-    array: Array, dtype: Any = None, device: Any = None, requires_grad: bool = False
-) -> Tensor:
+def make(array: Array, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+         memory: Any = None) -> Tensor:  # fmt: skip
     if dtype is not None:
         with np.errstate(all="ignore"):
             array = array.astype(as_dtype(dtype), copy=False)
+    array = array if memory is None else ordered_like(array, memory)
     return Tensor(place(array, device), requires_grad)
 
 
@@ -106,8 +106,7 @@ def shape_of(given: tuple[Any, ...], size: Any = None) -> tuple[int, ...]:
     try:
         shape = tuple(each if type(each) is int else integer(each) for each in listed)
     except TypeError:
-        raise TypeError(f"a tensor of shape {listed!r}: expected integers, one by one or in one "
-                        "sequence") from None  # fmt: skip
+        raise TypeError(f"a tensor of shape {listed!r}: expected integers, or a sequence") from None
     if min(shape, default=0) < 0:
         raise ShapeError(f"a tensor of shape {shape}: a size is negative")
     return shape
@@ -161,22 +160,23 @@ def alike(name: str, input: Tensor, options: dict[str, Any]) -> dict[str, Any]:
 
 def zeros_like(input: Tensor, **options: Any) -> Tensor:
     """Zeros in the shape, dtype and device of ``input``."""
-    return zeros(**alike("zeros_like", input, options))
+    return zeros(**alike("zeros_like", input, options), memory=input.array)
 
 
 def ones_like(input: Tensor, **options: Any) -> Tensor:
     """Ones in the shape, dtype and device of ``input``."""
-    return ones(**alike("ones_like", input, options))
+    return ones(**alike("ones_like", input, options), memory=input.array)
 
 
 def empty_like(input: Tensor, **options: Any) -> Tensor:
     """Values that are not set, in the shape, dtype and device of ``input``."""
-    return empty(**alike("empty_like", input, options))
+    return empty(**alike("empty_like", input, options), memory=input.array)
 
 
 def full_like(input: Tensor, fill_value: Any, **options: Any) -> Tensor:
     """One value in the shape, dtype and device of ``input``."""
-    return full(fill_value=fill_value, **alike("full_like", input, options))
+    given = alike("full_like", input, options)
+    return full(fill_value=fill_value, memory=input.array, **given)
 
 
 def _new_method(make_one: Any) -> Any:

@@ -11,8 +11,9 @@
 
 A rule (the argument's vector-Jacobian product) is given what it names: ``g`` the cotangent of
 the output, ``y`` the output, an argument by its name, ``x_shape`` only a shape, a constant by
-its name, ``i`` the position in a variadic argument. What no rule names is not kept. Rules are
-written in the library's own ops: on arrays they compute, on Tensors they are recorded.
+its name, ``constants`` all of them, ``i`` the position in a variadic argument. What no rule names
+is not kept. Rules are written in the library's own ops: on arrays they compute, on Tensors they
+are recorded.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class Op:
 
     def meaning(self, name: str) -> str | tuple[str, int]:
         """What a name in a rule stands for; a TypeError, at import, when for nothing."""
-        if name in ("g", "i") or name in self.constants:
+        if name in ("g", "i", "constants") or name in self.constants:
             return name
         for kind, suffix in (("input", ""), ("shape", "_shape")):
             for position, argument in enumerate(self.arguments):

@@ -49,6 +49,15 @@ def _holds_arrays(values: Any) -> bool:
     return hasattr(values, "dtype")
 
 
+def ordered_like(array: Array, like: Array) -> Array:
+    """A dense array of one value with its axes in the order that those of ``like`` have in memory,
+    if that is dense: so images stay channels-last."""
+    order = sorted(range(like.ndim), key=lambda axis: -like.strides[axis])
+    if not like.size or not like.transpose(order).flags.c_contiguous:
+        return array
+    return array.reshape([like.shape[axis] for axis in order]).transpose(np.argsort(order))
+
+
 def place(array: Array, device: Any) -> Array:
     """The array on ``device``; None: on the running replica's device, or the default one if one
     was set, or where it is."""

@@ -63,7 +63,8 @@ class Plan:
 
 
 def _caller(rule: Rule, sources: list[int | str]) -> Call:
-    """How to call ``rule``: a source is an index into what was kept, ``g``, ``i`` or a constant."""
+    """How to call ``rule``: a source is an index into what was kept, ``g``, ``i``, a constant or
+    ``constants``, all of them."""
     match sources:
         case ["g"]:
             return lambda g, saved, constants, i: rule(g)
@@ -74,7 +75,8 @@ def _caller(rule: Rule, sources: list[int | str]) -> Call:
 
     def call(g: Any, saved: Any, constants: Any, i: int) -> Any:
         return rule(*[
-            saved[s] if type(s) is int else g if s == "g" else i if s == "i" else constants[s]
+            saved[s] if type(s) is int else g if s == "g" else i if s == "i"
+            else constants if s == "constants" else constants[s]
             for s in sources
         ])  # fmt: skip
 

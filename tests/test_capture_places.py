@@ -32,6 +32,10 @@ STEPS = {
     "index_put": lambda x, y, m: x.index_put((y,), x * 2),
     "scatter": lambda x, y, m: x.scatter(1, y.unsqueeze(1), 2.0),
     "scatter_reduce": lambda x, y, m: x.scatter_reduce(1, y.unsqueeze(1), x, "amax"),
+    "embedding of limited rows": lambda x, y, m: nn.functional.embedding(y, x * 1, max_norm=1.0),
+    "embedding by frequency": lambda x, y, m: dp.grad(
+        nn.functional.embedding(y, w := x.clone().requires_grad_(), scale_grad_by_freq=True)
+        .exp().sum(), w)[0],
     "take": lambda x, y, m: x.take(y),
     "one_hot": lambda x, y, m: nn.functional.one_hot(y, ROWS),
     "written by number": lambda x, y, m: changed(x, (dp.arange(ROWS), y)),
@@ -93,7 +97,8 @@ def test_labels_are_checked_in_every_replay(name, wrong):
 
 
 @pytest.mark.parametrize(
-    "step", [lambda x: x[x > 0], lambda x: x.masked_select(x > 0), lambda x: (x > 0).nonzero()]
+    "step", [lambda x: x[x > 0], lambda x: x.masked_select(x > 0), lambda x: (x > 0).nonzero(),
+             lambda x: dp.where(x > 0)[0], lambda x: x.unique(), lambda x: (x > 0).argwhere()]
 )
 def test_what_decides_on_a_shape_is_no_part_of_a_step(step):
     with pytest.raises(GraphError, match="read in Python"):

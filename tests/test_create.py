@@ -52,6 +52,16 @@ def test_what_is_refused(wrong, error):
         wrong()
 
 
+def test_what_is_like_an_image_has_its_order_in_memory():
+    image = dp.from_numpy(np.ones((2, 4, 5, 3), np.float32).transpose(0, 3, 1, 2))
+    for make in (dp.zeros_like, dp.ones_like, dp.empty_like, lambda x: dp.full_like(x, 3)):
+        assert make(image).shape == image.shape
+        assert make(image).array.strides == image.array.strides
+    assert dp.full_like(image, 3).tolist() == dp.full(image.shape, 3.0).tolist()
+    rows = dp.ones(3, 1).expand(3, 4)  # not dense: no order to keep
+    assert dp.zeros_like(rows).array.flags.c_contiguous
+
+
 def test_random_numbers():
     generator = dp.Generator().manual_seed(3)
     many = {"generator": generator}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minidp as dp
-from minidp import nn, optim
+from minidp import backward, nn, optim
 from minidp.autograd import Function
 from minidp.custom import Context, once_differentiable
 from minidp.errors import GraphError, ShapeError
@@ -248,3 +248,28 @@ def test_backward_is_given_something_for_every_result(fills):
         assert given[0].tolist() == [False, False] and given[3].dtype == np.int64
     else:
         assert given[0] is given[3] is None
+
+
+def test_a_gradient_in_another_order_of_axes_is_copied_only_if_others_have_its_memory(monkeypatch):
+    copies, plain = [], backward.OPS["copy"]
+    monkeypatch.setitem(backward.OPS, "copy", lambda g, **o: copies.append(g) or plain(g, **o))
+    x, w = dp.ones(2, 3, 5, 5, requires_grad=True), dp.ones(4, 3, 3, 3)
+    y = dp.nn.functional.conv2d(x, w)
+    y.backward(dp.ones_like(y))
+    assert x.grad.array.base is not None and not copies  # channels-last: a view of fresh memory
+    held = []
+
+    class Kept(dp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            held.append(g * 2)
+            return held[-1].t()
+
+    x = dp.ones(2, 2, requires_grad=True)
+    Kept.apply(x).backward(dp.ones(2, 2))
+    x.grad.zero_()
+    assert len(copies) == 1 and held[0].tolist() == [[2.0, 2.0], [2.0, 2.0]]

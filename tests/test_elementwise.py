@@ -227,6 +227,15 @@ def test_the_error_function_is_exact():
     np.testing.assert_allclose(dp.erf(dp.erfinv(dp.tensor(p))).numpy(), p, rtol=1e-15)
 
 
+def test_erfinv_beside_one_and_beside_zero():
+    """To the last digits where erf is nearly 1, and where it is a line; by mpmath."""
+    x = [1 - 2.0**-53, 1 - 1e-12, 1 - 1e-8, 0.5, 1e-300, -0.0]
+    wanted = [5.8635847487551676, 5.042031898572696, 4.052237243268763, 0.4769362762044699,
+              8.86226925452758e-301, -0.0]  # fmt: skip
+    found = dp.erfinv(dp.tensor(x, dtype=dp.float64)).numpy()
+    np.testing.assert_allclose(found, wanted, rtol=1e-15)
+
+
 # Numbers, tensors, dtypes
 
 

@@ -68,6 +68,32 @@ def test_gradients_inside_of_a_forward(term, layout):
     assert distance(trained(term, layout), trained(term, {"devices": 1})) < 1e-11
 
 
+class Energy(nn.Module):
+    """One number a row, from parameters that are numbers: forces are those of its own rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = mlp()
+        self.net[2] = nn.Linear(9, 1).double()
+        self.scale = nn.Parameter(dp.tensor(0.5, dtype=dp.float64))
+
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        (force,) = dp.grad(self.net(x).sum() * self.scale, x, create_graph=True)
+        return force[:, :4], dp.mean((force**2).sum(1), dp.ones(len(x), dtype=x.dtype))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_parameters_that_are_numbers_are_no_sums_over_replicas(layout):
+    def forces(layout):
+        dp.manual_seed(7)
+        run = scheduler(Energy(), loss, adam, unused="ignore", **layout)
+        losses = run.run([(x[:2], y[:2]) for x, y in DATA], 2)
+        return np.array([*losses, *flat(run.model)])
+
+    assert distance(forces(layout), forces({"devices": 1})) < 1e-11
+
+
 def scaled(net, x, y):
     """A mean of what a mean has scaled."""
     return dp.mean((y / dp.mean(y**2, dp.ones_like(y))).exp(), dp.ones_like(y))

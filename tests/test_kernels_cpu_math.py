@@ -9,7 +9,8 @@ pytest.importorskip("numba")
 import numba
 
 from minidp.kernels.cpu import _math
-from minidp.kernels.cpu._jit import compiled
+from minidp.kernels.cpu._jit import OPTIONS, compiled
+from minidp.kernels.cpu._machine_code import host
 
 
 def wide(function):
@@ -21,9 +22,12 @@ REFERENCES = {
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x.astype(np.longdouble))), -80, 80),
     "tanh": (wide(np.tanh), -12, 12),
     "log1pexp": (lambda x: np.logaddexp(x.astype(np.longdouble), 0), -80, 80),
+    "decay": (wide(np.exp), -86, 0),
+    "below": (np.vectorize(lambda x: 0.5 * math.erfc(-x * math.sqrt(0.5)), otypes=[float]), 0, 9),
     "erf": (np.vectorize(math.erf, otypes=[float]), -5, 5),
 }  # fmt: skip
-LIMITS = {"exp": 1.5, "expm1": 2, "sigmoid": 2.5, "tanh": 2.5, "log1pexp": 3.5, "erf": 1.5}
+LIMITS = {"exp": 1.5, "expm1": 2, "sigmoid": 2.5, "tanh": 2.5, "log1pexp": 3.5, "erf": 1.5,
+          "decay": 1.5, "below": 3.5}  # fmt: skip
 
 
 @compiled
@@ -57,13 +61,25 @@ def _log1pexp(x, y):
 
 
 @compiled
+def _below(x, y):
+    for i in range(x.shape[0]):
+        y[i] = _math.below(x[i])
+
+
+@compiled
+def _decay(x, y):
+    for i in range(x.shape[0]):
+        y[i] = _math.decay(x[i])
+
+
+@compiled
 def _erf(x, y):
     for i in range(x.shape[0]):
         y[i] = _math.erf(x[i])
 
 
 LOOPS = {"exp": _exp, "expm1": _expm1, "sigmoid": _sigmoid, "tanh": _tanh,
-         "log1pexp": _log1pexp, "erf": _erf}  # fmt: skip
+         "log1pexp": _log1pexp, "erf": _erf, "decay": _decay, "below": _below}  # fmt: skip
 
 
 def of(name, x):
@@ -112,3 +128,22 @@ def test_bytes_do_not_depend_on_the_place_in_a_loop(name):
     whole = of(name, x)
     for start, stop in ((0, 1), (1, 20), (7, 1003), (500, 533)):
         assert of(name, x[start:stop].copy()).tobytes() == whole[start:stop].tobytes()
+
+
+def test_small_shares_of_the_normal_distribution_keep_three_digits():
+    """1 + erf loses them; float64 goes that way."""
+    if numba.config.DISABLE_JIT:
+        pytest.skip("then the functions are NumPy's")
+    x = samples(-11, 0, np.float32)
+    want = REFERENCES["below"][0](x)
+    assert (np.abs(of("below", x) - want) < 1e-3 * want).all()
+
+
+def test_loops_use_the_widest_vectors():
+    """LLVM's own choice for Intel's CPUs is half of AVX-512's registers."""
+    target = host()
+    if target is None or target.bytes != 64:
+        pytest.skip("no AVX-512 here")
+    kernel = numba.njit(**OPTIONS)(_exp.py_func)
+    kernel(np.zeros(64, np.float32), np.zeros(64, np.float32))
+    assert "%zmm" in "".join(kernel.inspect_asm().values())

@@ -28,6 +28,7 @@ from minidp.kernels.cpu import (
     pool,
     pooled_norm,
     resize,
+    rnn,
     scan,
     shared_norm,
     softmax,
@@ -54,7 +55,7 @@ def close(got, want):
 def test_table_names_functions_of_its_modules():
     modules = (activation, attention, batch_norm, conv, cross_entropy, dropout, elementwise,
                embedding, gru, index, linalg, lstm, machine, native, normalize, optim, order, pool,
-               pooled_norm, sums, resize, scan, shared_norm, softmax)  # fmt: skip
+               pooled_norm, sums, resize, rnn, scan, shared_norm, softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)
@@ -140,9 +141,10 @@ def test_relu_of_edges():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("arrange", [np.ascontiguousarray, channels_last])
 @pytest.mark.parametrize("shape", [(4, 3, 5, 6), (7, 3), (0, 3, 2, 2)])
-def test_batch_norm(shape, dtype):
-    x = channels_last(values(*shape, dtype=dtype))
+def test_batch_norm(shape, arrange, dtype):
+    x = arrange(values(*shape, dtype=dtype))
     mean, var, weight, bias = (np.abs(values(3, dtype=dtype, seed=s)) for s in range(4))
     m, v, w, b = (
         u.astype(float).reshape(1, 3, *[1] * (x.ndim - 2)) for u in (mean, var, weight, bias)

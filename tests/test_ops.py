@@ -170,8 +170,8 @@ def laid_out(sample, layout):
 
 
 def whole(sample):
-    """Whether a kernel, which is given arrays only, can be called on the sample."""
-    return all(a is None or isinstance(a, np.ndarray) for a in sample.arrays)
+    """Whether a kernel can be called on the sample: the first of what it is given is an array."""
+    return all(a is None or isinstance(a, np.ndarray) for a in sample.arrays[:1])
 
 
 @pytest.mark.parametrize("dtype,rtol", [("float32", 1e-5), ("float64", 1e-12)])
@@ -355,6 +355,9 @@ def bodies_and_helpers():
 
 
 FUNCTIONS = dict(bodies_and_helpers())
+READ = {name.split(".")[1] for name in FUNCTIONS}
+ROWS_OF_TABLES = [name for name in names() if OPS[name].body.__name__ not in READ]
+"""Ops that are rows of a table of one function each, see `elementary` in minidp/ops."""
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -369,7 +372,34 @@ def test_cupy_has_what_bodies_use(name):
             assert accepts(found, keyword), f"{name}: cupy.{'.'.join(path)} has no {keyword}="
 
 
+class Called:
+    """Stands for the array module, and notes what a body asks of it."""
+
+    def __init__(self):
+        self.names = []
+
+    def __getattr__(self, name):
+        self.names.append(name)
+        return lambda *arrays: arrays[0]
+
+
+def asked(name):
+    """What the body of a row asks of the array module, which must be one function."""
+    xp, op = Called(), OPS[name]
+    integers = op.line.outputs[0].kind == "i"
+    op.body(xp, *[np.ones(2, int if integers else float)] * len(op.arguments))
+    (found,) = xp.names
+    return found
+
+
+@pytest.mark.parametrize("name", ROWS_OF_TABLES)
+def test_rows_of_tables_are_one_function_that_numpy_and_cupy_have(name):
+    assert isinstance(getattr(np, asked(name)), np.ufunc)
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    assert hasattr(cupy, asked(name))
+
+
 def test_every_body_is_read():
-    """No op's body escapes the test above by being declared elsewhere or under another name."""
-    read = {name.split(".")[1] for name in FUNCTIONS}
-    assert {OPS[name].body.__name__ for name in names()} <= read
+    """No op's body escapes the tests above by being declared elsewhere or under another name."""
+    kinds = {OPS[name].body.__qualname__.split(".")[0] for name in ROWS_OF_TABLES}
+    assert kinds == {"elementary", "rounding", "comparison", "bitwise"}

@@ -226,3 +226,26 @@ def test_variance_and_deviation_beside_the_mean():
     assert [y.tolist() for y in dp.std_mean(x, 0, keepdim=True)] == [
         [[2.8284270763397217, 4.242640495300293]], [[3, 6]]]  # fmt: skip
     assert x.var(unbiased=False).item() == x.var(correction=0).item() == 8.75
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_extremes_and_logarithms_of_sums_at_special_points(dim):
+    """NaN wins; a row of infinities is no NaN."""
+    x = SOURCE.astype("float32")
+    x[0, 0], x[1], x[2, 1, 1], x[3, 2, 0] = NAN, -INF, INF, -INF
+    with np.errstate(all="ignore"):
+        for values in (x, np.ascontiguousarray(x.transpose(2, 0, 1)).transpose(1, 2, 0)):
+            for keepdim in (False, True):
+                place = {"axis": dim, "keepdims": keepdim}
+                equal(dp.amax(tensor(values), dim, keepdim), x.max(**place))
+                equal(dp.amin(tensor(values), dim, keepdim), x.min(**place))
+                found = dp.logsumexp(tensor(values), dim, keepdim)
+                want = np.log(np.exp(x.astype("float64")).sum(**place))
+                np.testing.assert_allclose(found.numpy(), want, rtol=1e-5, atol=1e-6)
+
+
+def test_cubes_are_products():
+    """C's power of a negative number takes a hundred times as long."""
+    x = SOURCE.astype("float32")
+    for exponent in (3, 3.0):
+        equal(tensor(x) ** exponent, x * x * x)

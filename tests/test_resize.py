@@ -171,3 +171,18 @@ def test_padding_layers(name, mode):
     assert repr(nn.ConstantPad1d(1, 3.5)) == "ConstantPad1d(padding=(1, 1), value=3.5)"
     with pytest.raises(ShapeError, match="one integer or 4"):
         nn.ZeroPad2d((1, 2, 3))
+
+
+@pytest.mark.parametrize("value", [None, 0, 1.5, -np.inf, np.nan])
+def test_constant_padding_is_recorded_and_replayed(value):
+    run = dp.capture(lambda x: F.pad(x, (1, 2, 0, 1), value=value))
+    for n in range(4):
+        x = dp.tensor(wave(2, 3, 4) + n)
+        wanted = np.pad(x.numpy(), [(0, 0), (0, 1), (1, 2)], constant_values=value or 0)
+        np.testing.assert_array_equal(run(x).numpy(), wanted)
+        np.testing.assert_array_equal(F.pad(x, (1, 2, 0, 1), value=value).numpy(), wanted)
+    assert run.replays
+    rows = [dp.tensor(wave(2, 3), requires_grad=True)]
+    assert gradcheck(lambda x: F.pad(x, (1, 2), value=1.5), rows)
+    assert gradgradcheck(lambda x: F.pad(x, (1, 2), value=1.5) ** 3, rows)
+    assert F.pad(dp.ones(2, dtype=bool), (0, 1)).tolist() == [True, True, False]

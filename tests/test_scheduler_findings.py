@@ -263,3 +263,48 @@ def test_the_default_metric_is_of_classes():
     with pytest.raises(ReplicaError, match=r"outputs \(rows, classes\).*shape \((16|20),\)"):
         run.evaluate(DATA)
     assert run.evaluate(DATA, {})["loss"] > 0
+
+
+class Normed(nn.Module):
+    """Rows divided by a mean over all rows, which may be detached."""
+
+    def __init__(self, detached):
+        super().__init__()
+        self.body, self.detached = mlp(), detached
+
+    def forward(self, x):
+        size = dp.mean(self.body(x) ** 2, dp.ones(len(x), 4, dtype=x.dtype))
+        return self.body(x) / (size.detach() if self.detached else size)
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_means_in_a_model_whose_loss_is_known_are_those_of_all_parts(capture):
+    def run(detached, **options):
+        train = scheduler(Normed(detached), nn.CrossEntropyLoss(), **options)
+        losses = [float(train(*DATA[i % 2])) for i in range(5)]
+        return np.array([*losses, *flat(train.model)])
+
+    options = {"devices": 2, "accumulate": 3, "capture": capture}
+    assert distance(run(True, **options), run(True)) < 1e-11
+    with pytest.raises(ReplicaError, match="depend on sum 1 over all rows in a way of their own"):
+        run(False, **options)
+    assert distance(run(False, devices=2, capture=capture), run(False)) < 1e-11
+
+
+SPLITS = [{"devices": 3}, {"accumulate": 2, "devices": 2},
+          {"devices": 2, "workload": [3, 1], "capture": True}]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SPLITS)
+def test_frequencies_of_rows_of_a_table_are_those_in_the_whole_batch(options):
+    def run(**options):
+        dp.manual_seed(0)
+        model = nn.Sequential(nn.Embedding(7, 4, scale_grad_by_freq=True), nn.Flatten(),
+                              nn.Linear(12, 2)).double()  # fmt: skip
+        train = scheduler(model, nn.CrossEntropyLoss(), **options)
+        numbers = np.random.default_rng(0).integers(0, 7, (9, 3))
+        for _ in range(4):
+            train(dp.tensor(numbers), dp.tensor(numbers[:, 0] % 2))
+        return flat(model)
+
+    assert distance(run(**options), run()) < 1e-12

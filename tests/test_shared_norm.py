@@ -6,7 +6,7 @@ import pytest
 import minidp as dp
 from minidp import functional as F
 from minidp import nn, optim
-from minidp.ops import shared_norm
+from minidp.ops import normalize, shared_norm
 
 
 def images(*shape, dtype="float64", seed=0):
@@ -55,7 +55,7 @@ def test_moments_are_merged():
     parts = [x[:2], x[2:2], x[2:]]
     rows = []
     for part in parts:
-        mean, var = shared_norm.batch_moments(dp.tensor(part))
+        mean, var = normalize.batch_moments(dp.tensor(part))
         count = np.array([part.size // 4], part.dtype)
         rows.append(np.concatenate([count, mean.numpy(), var.numpy()]))
     mean, var, count = shared_norm.merged_moments(dp.tensor(np.stack(rows)))
@@ -72,7 +72,7 @@ def test_derivatives(affine, rectify):
     vectors = [dp.tensor(images(3, seed=k), requires_grad=True) if affine else None for k in (1, 2)]
 
     def shared(x, *vectors):
-        mean, var = shared_norm.batch_moments(x.detach())
+        mean, var = normalize.batch_moments(x.detach())
         count = dp.tensor(np.array([20.0]))
         options = {"eps": 0.1, "rectify": rectify}
         return shared_norm.batch_norm_shared(x, mean, var, count, *vectors, **options)[0]

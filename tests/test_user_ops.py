@@ -214,6 +214,18 @@ def test_mistakes_name_the_op(call, kind, text):
         call()
 
 
+def test_a_rule_may_ask_for_all_constants():
+    @dp.op("... -> ...", x=lambda g, constants: stretched(g, **constants))
+    def stretched(xp, x, by, times=1):
+        return x * by**times
+
+    for constants, slope in (({"by": 3.0}, 3), ({"by": 3.0, "times": 2}, 9)):
+        x = leaf(2, 3)
+        stretched(x, **constants).sum().backward()
+        assert x.grad.tolist() == [[slope] * 3] * 2
+        assert gradgradcheck(lambda x, c=constants: stretched(x, **c) ** 2, [leaf(4)])
+
+
 SCRIPT = """
 import minidp as dp
 from minidp import nn, optim

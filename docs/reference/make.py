@@ -6,9 +6,11 @@ Everything else in them is shown as it is written, so that a formula needs no ma
 
 from __future__ import annotations
 
+import ast
 import builtins
 import inspect
 import re
+import sys
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
@@ -140,18 +142,30 @@ def member_text(name: str, value: Any, space: str, before: str = "") -> Iterator
 
 
 def source(value: Any) -> Iterator[str]:
-    """The paragraph itself, folded under the name of its file."""
+    """The paragraph itself, or the row of a table, folded under the name of its file."""
     function = inspect.unwrap(value.body if isinstance(value, Op) else value)
     try:
-        text = inspect.getsource(function).rstrip()
+        text = row(function) or inspect.getsource(function).rstrip()
     except (OSError, TypeError):
         return
-    if not text.lstrip().startswith(("def ", "@")) or text.count("\n") > 60:
+    if not text.lstrip().startswith(("def ", "@", f"{function.__name__} = ")):
+        return
+    if text.count("\n") > 60:
         return
     file = f"minidp/{home(value).replace('.', '/')}.py"
     yield from (".. raw:: html", "", f"   <details><summary>{file}</summary>", "")
     yield from (".. code-block:: python", "", *indented(inspect.cleandoc(text).splitlines()), "")
     yield from (".. raw:: html", "", "   </details>", "")
+
+
+def row(function: Any) -> str:
+    """The line ``name = maker(...)`` that made a function, if one did."""
+    if "<locals>" not in getattr(function, "__qualname__", ""):
+        return ""
+    text = inspect.getsource(sys.modules[function.__module__])
+    made = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)
+            and ast.unparse(node.targets[0]) == function.__name__]  # fmt: skip
+    return ast.get_source_segment(text, made[0]) or "" if made else ""
 
 
 # Tensor's methods

@@ -10,6 +10,7 @@ import numpy as np
 from ._jit import compiled, part, summing
 
 TOGETHER = 16  # rows whose cotangents are added in x's dtype, before their sum is in float64
+FEW = 512  # places of a channel whose sum is one term of a sum in float64: added in many lanes
 
 
 @part
@@ -119,75 +120,97 @@ def finish(sums, count, var, eps, dweight, dbias):
 
 @part
 def moments_first(x, mean, var):
-    """Mean and variance of each channel, in two passes."""
-    count = x.shape[0] * x.shape[2]
     for k in range(x.shape[1]):
-        total = squares = 0.0
-        for i in range(x.shape[0]):
-            total += _sum(x, i, k)
-        mean[k] = total / count
-        for i in range(x.shape[0]):
-            squares += _squares(x, i, k, mean[k])
-        var[k] = squares / count
+        mean[k], var[k] = moments_of(x, k)
+
+
+@part
+def moments_of(x, k):
+    """Mean and variance of a channel, in two passes, of which the second often is in cache."""
+    count, total, squares = x.shape[0] * x.shape[2], 0.0, 0.0
+    for i in range(x.shape[0]):
+        for first in range(0, x.shape[2], FEW):
+            total += _sum(x[i, k, first : first + FEW])
+    mean = x.dtype.type(total / count)
+    for i in range(x.shape[0]):
+        for first in range(0, x.shape[2], FEW):
+            squares += _squares(x[i, k, first : first + FEW], mean)
+    return mean, squares / count
 
 
 @part
 def affine_first(x, mean, scale, bias, y, floor):
-    zero = x.dtype.type(0)
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
-            level, factor, lift = mean[k], scale[k], bias[k]
-            for j in range(x.shape[2]):
-                value = (x[i, k, j] - level) * factor + lift
-                y[i, k, j] = zero if value <= floor else value
+            affine_of(x[i, k], mean[k], scale[k], bias[k], y[i, k], floor)
+
+
+@part
+def affine_of(x, mean, scale, bias, y, floor):
+    """A channel's places in one image."""
+    zero = x.dtype.type(0)
+    for j in range(x.shape[0]):
+        value = (x[j] - mean) * scale + bias
+        y[j] = zero if value <= floor else value
 
 
 @part
 def add_first(g, x, mean, shift, scale, sums, floor):
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
-            total, along = _both(g, x, i, k, mean[k], scale[k], shift[k], floor)
-            sums[0, k] += total
-            sums[1, k] += along
+            add_of(g[i, k], x[i, k], mean[k], shift[k], scale[k], sums[:, k], floor)
+
+
+@part
+def add_of(g, x, mean, shift, scale, sums, floor):
+    """Add a channel's sums over its places in one image, some at a time in x's dtype."""
+    for first in range(0, x.shape[0], FEW):
+        total, along = _both(g[first : first + FEW], x[first : first + FEW], mean, scale, shift,
+                             floor)  # fmt: skip
+        sums[0] += total
+        sums[1] += along
 
 
 @part
 def slopes_first(g, x, mean, shift, scale, sums, dx, floor):
-    zero = x.dtype.type(0)
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
-            level, along = x.dtype.type(sums[0, k]), x.dtype.type(sums[1, k])
-            middle, factor, lift = mean[k], scale[k], shift[k]
-            for j in range(x.shape[2]):
-                d = x[i, k, j] - middle
-                slope = zero if d * factor + lift <= floor else g[i, k, j]
-                dx[i, k, j] = (slope - level - d * along) * factor
+            slopes_of(g[i, k], x[i, k], mean[k], shift[k], scale[k], sums[:, k], dx[i, k], floor)
+
+
+@part
+def slopes_of(g, x, mean, shift, scale, sums, dx, floor):
+    """A channel's places in one image."""
+    zero, level, along = x.dtype.type(0), x.dtype.type(sums[0]), x.dtype.type(sums[1])
+    for j in range(x.shape[0]):
+        d = x[j] - mean
+        slope = zero if d * scale + shift <= floor else g[j]
+        dx[j] = (slope - level - d * along) * scale
 
 
 @summing
-def _sum(x, i, k):
-    total = 0.0
-    for j in range(x.shape[2]):
-        total += x[i, k, j]
+def _sum(x):
+    total = x.dtype.type(0)
+    for j in range(x.shape[0]):
+        total += x[j]
     return total
 
 
 @summing
-def _squares(x, i, k, level):
-    total = 0.0
-    for j in range(x.shape[2]):
-        d = x[i, k, j] - level
-        total += d * d
+def _squares(x, mean):
+    total = x.dtype.type(0)
+    for j in range(x.shape[0]):
+        total += (x[j] - mean) * (x[j] - mean)
     return total
 
 
 @summing
-def _both(g, x, i, k, level, factor, lift, floor):
-    """The sums of g and of g (x - level) over the places of a channel that are not cut off."""
-    total, along, zero = 0.0, 0.0, x.dtype.type(0)
-    for j in range(x.shape[2]):
-        d = x[i, k, j] - level
-        slope = zero if d * factor + lift <= floor else g[i, k, j]
+def _both(g, x, mean, scale, shift, floor):
+    """The sums of g and of g (x - mean) over places that are not cut off."""
+    total = along = zero = x.dtype.type(0)
+    for j in range(x.shape[0]):
+        d = x[j] - mean
+        slope = zero if d * scale + shift <= floor else g[j]
         total += slope
         along += slope * d
     return total, along

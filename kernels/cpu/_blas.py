@@ -86,7 +86,8 @@ class _Product:
 
 
 def add_product(blas, a, b, c):
-    """c += a @ b for matrices with dense rows; a and b may also have dense columns.
+    """c += a @ b for matrices with dense rows; a and b may also have dense columns. Steps along
+    axes of one place may be any.
 
     This is what runs when Numba's compiler is switched off; compiled functions call BLAS.
     """
@@ -105,9 +106,10 @@ def _compiled_product(blas, a, b, c):
             _gemm(
                 blas[place], blas[2], TURNED if turn_a else PLAIN, TURNED if turn_b else PLAIN,
                 m, n, k,
-                real(1), a.ctypes.data, a.strides[0 if not turn_a else 1] // item,
-                b.ctypes.data, b.strides[0 if not turn_b else 1] // item,
-                c.ctypes.data, c.strides[0] // item,
+                real(1), a.ctypes.data,
+                max(m if turn_a else k, a.strides[1 if turn_a else 0] // item), b.ctypes.data,
+                max(k if turn_b else n, b.strides[1 if turn_b else 0] // item),
+                c.ctypes.data, max(n, c.strides[0] // item),
             )  # fmt: skip
 
     return product

@@ -6,8 +6,8 @@ and the strip of an image whose windows reach over the edge is copied into a fra
 
 A layer costs 2 n o p k c i j / groups flops, and moves x, y and w once, with w again for every
 strip that fits the cache. Forward, input and weight gradient run at 95 to 98 % of a core's peak
-from 32 channels on, at 80 to 90 % with 1 to 3 (float32, AVX-512). Depthwise convolution moves more
-than it computes: it runs at the speed of memory. After Georganas et al. (2018), "Anatomy of
+from 32 channels on, at 80 to 90 % with 1 to 3 (float32, AVX-512). Depthwise convolution comes here
+with wide kernels only: see `_depthwise`. After Georganas et al. (2018), "Anatomy of
 high-performance deep learning convolutions on SIMD architectures".
 
 The words *frame*, *phase* and *block* are explained in `_tiling`, where the small arrays of

@@ -8,8 +8,8 @@ r = x - n log 2, which is at most log 2 / 2 in size,
     e^x = 2^n (1 + p),  p = r + r^2 / 2! + r^3 / 3! + ...
 
 and 1 + p is left undone as long as digits would be lost: tanh x = h / (h + 1) for
-h = (e^2x - 1) / 2. Errors are below 2.5 units in the last place, 3.5 for log1pexp (erf of float64
-is C's).
+h = (e^2x - 1) / 2. Errors are below 2.5 units in the last place, 3.5 for log1pexp and for what is
+`below` a positive number (erf of float64 is C's).
 """
 
 import math
@@ -23,6 +23,9 @@ NEAR = (0.12837915122509003, -0.3761250674724579, 0.11281955242156982, -0.026771
         0.004999599885195494, -0.0006021799053996801)  # fmt: skip
 FAR = (0.1286521703004837, 0.6351358890533447, 0.10626321285963058, -0.023785406723618507,
        0.003653793828561902, -0.0003256603376939893, 1.1523083230713382e-05)  # fmt: skip
+TAIL = (0.1292504091249676, 0.10895655702238652, 0.20496691444067924, -0.14341686650476654,
+        0.3866609765712002, -0.22991833473558476, 0.04350034054741134)  # fmt: skip
+BEND = 0.32
 LOG_2 = {32: (0.693147182464599609375, -1.904654299957768e-09),
          64: (0.6931471805599453, 2.3190468138462996e-17)}  # fmt: skip
 """log 2 in each float type, and what is left of it."""
@@ -73,6 +76,12 @@ class Formulas:
         y = self.where("<", x, self.low, self.number(0.0), self.builder.fadd(y, y))
         return self.where(">", x, self.high, self.number(math.inf), y)
 
+    def decay(self, x):
+        """e^x for x <= 0."""
+        half, p = self.parts(x)
+        y = self.builder.fma(half, p, half)
+        return self.where("<", x, self.low, self.number(0.0), self.builder.fadd(y, y))
+
     def expm1(self, x):
         """e^x - 1 for x <= 0."""
         half, p = self.parts(x)
@@ -115,11 +124,28 @@ class Formulas:
         far = self.called("llvm.copysign", far, x)
         return self.where(">", size, self.number(0.92), far, near)
 
+    def below(self, x):
+        """e^(-x^2 / 2) r(1 / (1 + 0.32 |x|)) for x < 0 (Hastings 1955), else 1 less that of -x; r
+        was fitted like the polynomials of erf."""
+        b, zero, one, half = self.builder, *(self.number(value) for value in (0.0, 1.0, 0.5))
+        if self.kind != FLOAT:
+            return b.fmul(half, b.fadd(one, self.erf(b.fmul(x, self.number(math.sqrt(0.5))))))
+        s = b.fdiv(one, b.fma(self.called("llvm.fabs", x), self.number(BEND), one))
+        bell = self.decay(b.fmul(b.fmul(b.fneg(half), x), x))
+        scale, r = b.fmul(bell, s), self.polynomial(s, TAIL)
+        return self.where("<", x, zero, b.fmul(scale, r), b.fma(b.fneg(scale), r, one))
+
     def fma(self, a, b, c):
         return self.builder.fma(a, b, c)
 
     def larger(self, a, b):
         return self.called("llvm.maxnum", a, b, flags=("nnan", "nsz"))
+
+    def greatest(self, a, b):
+        return self.called("llvm.maximum", a, b, flags=("nsz",))
+
+    def least(self, a, b):
+        return self.called("llvm.minimum", a, b, flags=("nsz",))
 
     def called(self, name, *arguments, flags=()):
         """One of LLVM's functions for this type, or one of C's for float64."""
@@ -140,8 +166,23 @@ def larger(a, b):
     return a if a > b else b
 
 
+def greatest(a, b):
+    """The larger of two numbers, NaN if one is."""
+    return np.maximum(a, b)
+
+
+def least(a, b):
+    """The smaller of two numbers, NaN if one is."""
+    return np.minimum(a, b)
+
+
 def exp(x):
     """e^x, 0 where that is below the smallest normal number."""
+    return np.exp(x)
+
+
+def decay(x):
+    """e^x for x <= 0; anything else for other x."""
     return np.exp(x)
 
 
@@ -170,6 +211,11 @@ def erf(x):
     return type(x)(math.erf(x))
 
 
+def below(x):
+    """The share of the standard normal distribution that is below x."""
+    return type(x)(0.5 * (1 + math.erf(x * math.sqrt(0.5))))
+
+
 def _emitted(name, count):
     """The formula of that name as a compiled function of ``count`` numbers of one type."""
 
@@ -185,6 +231,8 @@ def _emitted(name, count):
 
 _exp, _expm1, _log1pexp = (_emitted(name, 1) for name in ("exp", "expm1", "log1pexp"))
 _sigmoid, _tanh, _erf = (_emitted(name, 1) for name in ("sigmoid", "tanh", "erf"))
+_decay, _below = _emitted("decay", 1), _emitted("below", 1)
+_greatest, _least = _emitted("greatest", 2), _emitted("least", 2)
 _larger, _fma = _emitted("larger", 2), _emitted("fma", 3)
 
 overload(exp)(lambda x: lambda x: _exp(x))
@@ -193,5 +241,9 @@ overload(log1pexp)(lambda x: lambda x: _log1pexp(x))
 overload(sigmoid)(lambda x: lambda x: _sigmoid(x))
 overload(tanh)(lambda x: lambda x: _tanh(x))
 overload(erf)(lambda x: lambda x: _erf(x))
+overload(decay)(lambda x: lambda x: _decay(x))
+overload(below)(lambda x: lambda x: _below(x))
 overload(larger)(lambda a, b: lambda a, b: _larger(a, b))
+overload(greatest)(lambda a, b: lambda a, b: _greatest(a, b))
+overload(least)(lambda a, b: lambda a, b: _least(a, b))
 overload(fma)(lambda a, b, c: lambda a, b, c: _fma(a, b, c))

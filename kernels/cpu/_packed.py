@@ -1,15 +1,19 @@
-"""Packed rows: those of step 0 of all sequences, then those of step 1, and so on."""
+"""Packed rows: those of step 0 of all sequences, then those of step 1, and so on.
+
+Each step multiplies its rows by the same weights, which are laid out once for all of them.
+"""
 
 from functools import cache
 
 import numpy as np
 
+from . import _small
 from ._blas import add_product
 from ._jit import part
+from ._machine_code import host
 from ._memory import empty
 
-FEW = 3  # steps for which weights are not worth turning
-STRIPE = 16  # rows turned side by side: what is written fills lines of the cache
+FEW = 3  # steps for which weights are not worth laying out
 
 
 @cache
@@ -20,26 +24,36 @@ def spans(sizes, reverse):
     return np.ascontiguousarray(steps[::-1] if reverse else steps)
 
 
-def turned(w, sizes):
-    """Memory for w^T, with no rows where there are few steps."""
-    return empty((w.shape[1] if len(sizes) > FEW else 0, w.shape[0]), w.dtype)
+def laid_out(b, sizes):
+    """(a plan, memory for numbers and for panels) to multiply the rows of steps of these sizes by
+    the matrix b; an empty plan where BLAS is to do it."""
+    is_used_often = len(sizes) > FEW and host() is not None
+    plan = _small.plan_of(b.dtype, frozenset(sizes if is_used_often else ()))
+    count = _small.panels(*b.shape, b.dtype) if is_used_often else 0
+    return plan if is_used_often else plan[:0], _small.numbers(), empty(count, b.dtype)
 
 
 @part
-def turn(w, out):
-    """out = w^T, if there is room: BLAS multiplies by it up to four times as fast as by w.T."""
-    for start in range(0, w.shape[0] if out.shape[0] else 0, STRIPE):
-        rows = w[start : start + STRIPE]
-        for j in range(out.shape[0]):
-            target = out[j, start : start + STRIPE]
-            for i in range(rows.shape[0]):
-                target[i] = rows[i, j]
+def lay_out(plan, b, panels):
+    """Fill the panels of b, if there are to be any."""
+    if plan.shape[0]:
+        _small.gathered(plan, b, panels)
 
 
 @part
-def multiply(blas, h, w, wide, y):
-    """y += h w^T, where ``wide`` is w^T or empty."""
-    if wide.shape[0]:
-        add_product(blas, h, wide, y)
+def lay_out_turned(plan, w, panels):
+    """Fill those of w^T."""
+    if plan.shape[0]:
+        _small.turned(plan, w, panels)
+
+
+@part
+def multiply(blas, plan, numbers, a, b, panels, y):
+    """y += a b."""
+    (rows, sums), columns = a.shape, y.shape[1]
+    if plan.shape[0]:
+        _small.product(plan, numbers, y.itemsize, (rows, sums, columns), a.ctypes.data, (sums, 1),
+                       panels.ctypes.data, (sums * plan[0], plan[0]), y.ctypes.data,
+                       columns)  # fmt: skip
     else:
-        add_product(blas, h, w.T, y)
+        add_product(blas, a, b, y)

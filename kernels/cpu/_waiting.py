@@ -11,7 +11,7 @@ import time
 
 from llvmlite import ir
 
-from ._native import I32, I64, WORDS, Code
+from ._native import I32, I64, WORDS, Code, once
 
 LINE = 16
 """Words between numbers that different threads write: two cache lines, which may be fetched
@@ -25,10 +25,15 @@ PAUSE = "llvm.x86.sse2.pause"
 def waiting_words(spins, seconds):
     """The words of a frame that a `Waiter` begins to read at: looks before it yields, the addresses
     of sched_yield and clock_gettime, which clock, and how many nanoseconds to wait."""
+    return [spins, *_calls(), time.CLOCK_MONOTONIC, int(min(seconds * 1e9, 2**62))]
+
+
+@once
+def _calls():
+    """The addresses of functions of the C library."""
     library = ctypes.CDLL(None)
-    calls = [ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-             for name in ("sched_yield", "clock_gettime")]  # fmt: skip
-    return [spins, *calls, time.CLOCK_MONOTONIC, int(min(seconds * 1e9, 2**62))]
+    return [ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+            for name in ("sched_yield", "clock_gettime")]  # fmt: skip
 
 
 class Waiter(Code):

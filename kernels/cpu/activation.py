@@ -8,10 +8,10 @@ import math
 
 from ._jit import compiled
 from ._layout import dense_order, flat, served, unflat
-from ._math import erf, exp, expm1, log1pexp, sigmoid, tanh
+from ._math import below, decay, exp, expm1, log1pexp, sigmoid, tanh
 from ._memory import empty
 
-ROOT, BELL = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
+BELL = 1 / math.sqrt(2 * math.pi)
 BEND, CUBE = math.sqrt(2 / math.pi), 0.044715
 
 
@@ -37,18 +37,15 @@ def activation_input(dy, x, *, kind, a, b):
 
 @compiled
 def _gelu(x, y, a, b):
-    half, one, root = x.dtype.type(0.5), x.dtype.type(1), x.dtype.type(ROOT)
     for i in range(x.shape[0]):
-        y[i] = half * x[i] * (one + erf(x[i] * root))
+        y[i] = x[i] * below(x[i])
 
 
 @compiled
 def _gelu_input(g, x, dx, a, b):
-    half, one, root = x.dtype.type(0.5), x.dtype.type(1), x.dtype.type(ROOT)
-    bell = x.dtype.type(BELL)
+    half, bell = x.dtype.type(0.5), x.dtype.type(BELL)
     for i in range(x.shape[0]):
-        slope = half * (one + erf(x[i] * root)) + x[i] * bell * exp(-half * x[i] * x[i])
-        dx[i] = g[i] * slope
+        dx[i] = g[i] * (below(x[i]) + x[i] * bell * decay(-half * x[i] * x[i]))
 
 
 @compiled

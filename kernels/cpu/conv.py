@@ -1,8 +1,9 @@
 """Two-dimensional convolution and its two gradients.
 
-Three ways to compute them, of which the layer's geometry alone chooses: Winograd's transforms
-(`_winograd`), register tiles on the image itself (here, and `_direct`), and where the CPU has no
-vectors for these, columns multiplied by BLAS (`_by_columns`).
+Four ways to compute them, of which the layer's geometry alone chooses: Winograd's transforms
+(`_winograd`), sliding tiles for depthwise layers (`_depthwise`), register tiles on the image itself
+(here, and `_direct`), and where the CPU has no vectors for these, columns multiplied by BLAS
+(`_by_columns`).
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. A layer is
 two or three compiled calls, which do not hold the GIL.
@@ -10,7 +11,7 @@ two or three compiled calls, which do not hold the GIL.
 
 import math
 
-from . import _by_columns, _tiling, _winograd
+from . import _by_columns, _depthwise, _tiling, _winograd
 from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
@@ -48,6 +49,8 @@ def _convolved(x, w, b, layer, is_cut):
     y = empty((len(x), *output, len(w)), x.dtype)
     if y.size and _winograd.fits(x, w.shape, output, *layer):
         _winograd.conv2d(channels_last(x), w, b, y, *layer, relu=is_cut)
+    elif y.size and _depthwise.fits(w.shape, layer[3]):
+        _depthwise.conv2d(x, w, b, y, *layer, relu=is_cut)
     elif y.size:
         images, n, image, _ = _merged(channels_last(x), w.shape, layer, output)
         tiling = _tiling.forward(image, w.shape, *layer, x.dtype, with_bias=b is not None,
@@ -70,6 +73,8 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     dx = empty((n, *image, c), g.dtype)
     if dx.size and g.size and _winograd.fits(g, w.shape, g.shape[2:], *layer):
         _winograd.conv2d_input(channels_last(g), w, dx, *layer)
+    elif dx.size and g.size and _depthwise.fits(w.shape, groups):
+        _depthwise.conv2d_input(g, w, dx, *layer)
     elif dx.size and g.size:
         images, n, _, image = _merged(channels_last(g), w.shape, layer, image)
         _run(_tiling.backward(image, w.shape, *layer, g.dtype), images, w, None, dx, n)
@@ -95,6 +100,9 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
         return dw
     if _winograd.fits(x, shape, g.shape[2:], *layer):
         _winograd.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)
+        return dw
+    if _depthwise.fits(shape, groups):
+        _depthwise.conv2d_weight(g, x, dw, *layer)
         return dw
     images, n, image, _ = _merged(channels_last(x), shape, layer, g.shape[2:])
     tiling = _tiling.correlation(image, (*shape,), *layer, x.dtype)

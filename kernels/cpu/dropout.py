@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from ._jit import compiled
+from ._jit import compiled, part
 from ._layout import ready, served
 from ._memory import empty
 
@@ -22,7 +22,8 @@ BLOCKS = 128  # counters whose words are made at a time
 @compiled
 def philox(first, row, draw, step, low, high, words):
     """Fill words (4, m): outputs for counters (first + i, row, draw, step), key (low, high)."""
-    for i in range(words.shape[1]):
+    row, draw, step, low, high = row & MASK, draw & MASK, step & MASK, low & MASK, high & MASK
+    for i in range(words.shape[1]):  # products of what is known to be short take one instruction
         a, b, c, d = (first + np.uint64(i)) & MASK, row, draw, step
         key, other = low, high
         for _ in range(10):
@@ -37,19 +38,39 @@ def _drop(x, y, words, key, first_row, threshold, scale):
     """Drop from x to y (rows, places, channels) with logical order (rows, channels, places)."""
     rows, places, channels = x.shape
     low, high, draw, step = key[0], key[1], key[2], key[3]
-    size, chunk = places * channels, 4 * words.shape[1]
+    size, chunk, zero = places * channels, 4 * words.shape[1], x.dtype.type(0)
     for i in range(rows):
         source, target = x[i], y[i]
         place = channel = 0
         for start in range(0, size, chunk):
             row = (first_row + np.uint64(i)) & MASK
             philox(np.uint64(start // 4), row, draw, step, low, high, words)
+            if channels == 1:
+                given, made = source.reshape(-1)[start:], target.reshape(-1)[start:]
+                _drop_in_order(given[:chunk], made[:chunk], words, threshold, scale)
+                continue
             for lane in range(min(chunk, size - start)):
                 kept = words[lane & 3, lane >> 2] >= threshold
-                target[place, channel] = source[place, channel] * scale if kept else 0
+                target[place, channel] = source[place, channel] * scale if kept else zero
                 place += 1
                 if place == places:
                     place, channel = 0, channel + 1
+
+
+@part
+def _drop_in_order(x, y, words, threshold, scale):
+    """The same for values that lie in memory as the words come, four to a counter."""
+    zero = x.dtype.type(0)
+    first, second, third, fourth = words[0], words[1], words[2], words[3]
+    for i in range(x.shape[0] // 4):
+        a, b, c, d = x[4 * i], x[4 * i + 1], x[4 * i + 2], x[4 * i + 3]
+        y[4 * i] = a * scale if first[i] >= threshold else zero
+        y[4 * i + 1] = b * scale if second[i] >= threshold else zero
+        y[4 * i + 2] = c * scale if third[i] >= threshold else zero
+        y[4 * i + 3] = d * scale if fourth[i] >= threshold else zero
+    for k in range(x.shape[0] % 4):
+        at = x.shape[0] - x.shape[0] % 4 + k
+        y[at] = x[at] * scale if words[k, x.shape[0] // 4] >= threshold else zero
 
 
 def dropout(x, *, p, key, row, batch_dim):

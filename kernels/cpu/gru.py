@@ -6,12 +6,12 @@ the compiler asks before each whether its arrays overlap, and gives up when it w
 more than eight times.
 """
 
-from ._blas import add_product, blas
+from ._blas import blas
 from ._jit import compiled, copy, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
-from ._packed import multiply, spans, turn, turned
+from ._packed import laid_out, lay_out, lay_out_turned, multiply, spans
 
 
 def gru(x, h, w, b=None, *, sizes, reverse):
@@ -22,14 +22,15 @@ def gru(x, h, w, b=None, *, sizes, reverse):
     y, last, gates = (empty(s, dtype) for s in ((len(x), width), h.shape, (len(x), 4 * width)))
     bias = empty((0,), dtype) if b is None else ready(b)
     a, given = empty((len(h), 3 * width), dtype), [ready(each) for each in (x, h, w)]
-    _gru(blas(), spans(sizes, reverse), *given, bias, turned(w, sizes), y, last, gates, a)
+    _gru(blas(), spans(sizes, reverse), *given, bias, *laid_out(given[2].T, sizes), y, last, gates,
+         a)  # fmt: skip
     return y, last, gates
 
 
 @compiled
-def _gru(blas, spans, x, h, w, b, wide, y, last, gates, a):
+def _gru(blas, spans, x, h, w, b, plan, numbers, panels, y, last, gates, a):
     copy(h, last)
-    turn(w, wide)
+    lay_out_turned(plan, w, panels)
     for k in range(spans.shape[0]):
         start, n = spans[k]
         for i in range(n):
@@ -37,7 +38,7 @@ def _gru(blas, spans, x, h, w, b, wide, y, last, gates, a):
                 copy(b, a[i])
             else:
                 a[i] = 0
-        multiply(blas, last[:n], w, wide, a[:n])
+        multiply(blas, plan, numbers, last[:n], w.T, panels, a[:n])
         for i in range(n):
             _gru_row(x[start + i], a[i], gates[start + i], last[i], y[start + i])
 
@@ -64,13 +65,14 @@ def gru_back(dy, dh, y, gates, h, w, *, sizes, reverse):
     shape = len(gates), 3 * h.shape[1]
     dx, da, first = (empty(s, y.dtype) for s in (shape, shape, h.shape))
     given = [ready(each) for each in (dy, dh, y, gates, h, w)]
-    _gru_back(blas(), spans(sizes, reverse), *given, dx, da, first)
+    _gru_back(blas(), spans(sizes, reverse), *given, *laid_out(given[5], sizes), dx, da, first)
     return dx, da, first
 
 
 @compiled
-def _gru_back(blas, spans, dy, dh, y, gates, h, w, dx, da, first):
+def _gru_back(blas, spans, dy, dh, y, gates, h, w, plan, numbers, panels, dx, da, first):
     copy(dh, first)
+    lay_out(plan, w, panels)
     for k in range(spans.shape[0] - 1, -1, -1):
         start, n = spans[k]
         before, m = spans[k - 1 if k else 0]
@@ -79,7 +81,7 @@ def _gru_back(blas, spans, dy, dh, y, gates, h, w, dx, da, first):
             past = y[before + i] if i < m else h[i]
             at = start + i
             _gru_row_back(dy[at], gates[at], past, first[i], dx[at], da[at])
-        add_product(blas, da[start : start + n], w, first[:n])
+        multiply(blas, plan, numbers, da[start : start + n], w, panels, first[:n])
 
 
 @part

@@ -6,12 +6,12 @@ the compiler asks before each whether its arrays overlap, and gives up when it w
 more than eight times.
 """
 
-from ._blas import add_product, blas
+from ._blas import blas
 from ._jit import compiled, copy, part
 from ._layout import ready, served
 from ._math import sigmoid, tanh
 from ._memory import empty
-from ._packed import multiply, spans, turn, turned
+from ._packed import laid_out, lay_out, lay_out_turned, multiply, spans
 
 
 def lstm(x, h, c, w, v=None, *, sizes, reverse):
@@ -24,38 +24,40 @@ def lstm(x, h, c, w, v=None, *, sizes, reverse):
     count, width = len(x), c.shape[1]
     y, cells, gates = (empty((count, k), x.dtype) for k in (width, width, 4 * width))
     last, cell = empty(h.shape, x.dtype), empty(c.shape, x.dtype)
-    given = [ready(each) for each in (x, h, c, w)]
-    _lstm(blas(), spans(sizes, reverse), *given, turned(w, sizes), y, last, cell, cells, gates)
+    given, sums = [ready(each) for each in (x, h, c, w)], empty((len(h), 4 * width), x.dtype)
+    _lstm(blas(), spans(sizes, reverse), *given, *laid_out(given[3].T, sizes), y, last, cell,
+          cells, gates, sums)  # fmt: skip
     return y, last, cell, cells, gates
 
 
 @compiled
-def _lstm(blas, spans, x, h, c, w, wide, y, last, cell, cells, gates):
+def _lstm(blas, spans, x, h, c, w, plan, numbers, panels, y, last, cell, cells, gates, sums):
     copy(h, last)
     copy(c, cell)
-    turn(w, wide)
+    lay_out_turned(plan, w, panels)
     for k in range(spans.shape[0]):
         start, n = spans[k]
-        at = gates[start : start + n]
-        copy(x[start : start + n], at)
-        multiply(blas, last[:n], w, wide, at)
+        a = sums[:n]
+        a[:] = 0
+        multiply(blas, plan, numbers, last[:n], w.T, panels, a)
         for i in range(n):
-            _lstm_row(at[i], cell[i], y[start + i])
+            _lstm_row(x[start + i], a[i], gates[start + i], cell[i], y[start + i])
         copy(cell[:n], cells[start : start + n])
         copy(y[start : start + n], last[:n])
 
 
 @part
-def _lstm_row(row, cell, y):
+def _lstm_row(x, a, row, cell, y):
     width = cell.shape[0]
     i, f, u, o = row[:width], row[width : 2 * width], row[2 * width : 3 * width], row[3 * width :]
+    x_u, x_o, a_u, a_o = x[2 * width :], x[3 * width :], a[2 * width :], a[3 * width :]
     both = row[: 2 * width]
     for j in range(both.shape[0]):
-        both[j] = sigmoid(both[j])
-    for j in range(u.shape[0]):
-        u[j] = tanh(u[j])
-    for j in range(o.shape[0]):
-        o[j] = sigmoid(o[j])
+        both[j] = sigmoid(x[j] + a[j])
+    for j in range(width):
+        u[j] = tanh(x_u[j] + a_u[j])
+    for j in range(width):
+        o[j] = sigmoid(x_o[j] + a_o[j])
     for j in range(width):
         cell[j] = f[j] * cell[j] + i[j] * u[j]
     for j in range(width):
@@ -69,14 +71,18 @@ def lstm_back(dy, dh, dc, gates, cells, c, w, *, sizes, reverse):
     da, first, cell = (empty(a.shape, a.dtype) for a in (gates, dh, dc))
     given = [ready(each) for each in (dy, dh, dc, gates, cells, c, w)]
     scratch = empty(c.shape[1:], c.dtype)
-    _lstm_back(blas(), spans(sizes, reverse), *given, da, first, cell, scratch)
+    _lstm_back(blas(), spans(sizes, reverse), *given, *laid_out(given[6], sizes), da, first, cell,
+               scratch)  # fmt: skip
     return da, first, cell
 
 
 @compiled
-def _lstm_back(blas, spans, dy, dh, dc, gates, cells, c, w, da, first, cell, scratch):
+def _lstm_back(
+    blas, spans, dy, dh, dc, gates, cells, c, w, plan, numbers, panels, da, first, cell, scratch
+):
     copy(dh, first)
     copy(dc, cell)
+    lay_out(plan, w, panels)
     for k in range(spans.shape[0] - 1, -1, -1):
         start, n = spans[k]
         before, m = spans[k - 1 if k else 0]
@@ -88,7 +94,7 @@ def _lstm_back(blas, spans, dy, dh, dc, gates, cells, c, w, da, first, cell, scr
             _lstm_in(row, past, cell[i], slopes)
         state = first[:n]
         state[:] = 0
-        add_product(blas, da[start : start + n], w, state)
+        multiply(blas, plan, numbers, da[start : start + n], w, panels, state)
 
 
 @part

@@ -86,26 +86,26 @@ def _of_adam(
     *, rate, nudge, root, beta1, beta2, eps, weight_decay, shrink, maximize, amsgrad
 ):  # fmt: skip
     sign = -1 if maximize else 1
-    return 1 - beta1, beta2, 1 - beta2, sign, weight_decay, shrink, rate, nudge, root, eps
+    return 1 - beta1, beta2, 1 - beta2, sign, weight_decay, shrink, rate, nudge, 1 / root, eps
 
 
 @compiled
 def _adam(p, g, m, v, numbers):
     rest1, beta2, rest2, sign, decay = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-    shrink, rate, nudge, root, eps = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
+    shrink, rate, nudge, share, eps = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
     for i in range(p.shape[0]):
         value = p[i] * shrink
         d = sign * g[i] + (decay * value if decay else decay)
         m[i] += rest1 * (d - m[i])
         v[i] = beta2 * v[i] + rest2 * d * d
         move = rate * m[i] + (nudge * d if nudge else nudge)
-        p[i] = value - move / (np.sqrt(v[i]) / root + eps)
+        p[i] = value - move / (np.sqrt(v[i]) * share + eps)
 
 
 @compiled
 def _amsgrad(p, g, m, v, vmax, numbers):
     rest1, beta2, rest2, sign, decay = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-    shrink, rate, nudge, root, eps = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
+    shrink, rate, nudge, share, eps = numbers[5], numbers[6], numbers[7], numbers[8], numbers[9]
     for i in range(p.shape[0]):
         value = p[i] * shrink
         d = sign * g[i] + (decay * value if decay else decay)
@@ -113,7 +113,7 @@ def _amsgrad(p, g, m, v, vmax, numbers):
         v[i] = beta2 * v[i] + rest2 * d * d
         vmax[i] = vmax[i] if v[i] <= vmax[i] else v[i]
         move = rate * m[i] + (nudge * d if nudge else nudge)
-        p[i] = value - move / (np.sqrt(vmax[i]) / root + eps)
+        p[i] = value - move / (np.sqrt(vmax[i]) * share + eps)
 
 
 def rmsprop(p, g, v, c=None, m=None, *, centered, momentum, numbers=None, **rest):

@@ -16,10 +16,14 @@ FEW, ALONE = 512, 16  # ranks that are kept sorted; a single one beyond is selec
 HALF, LAST = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-def ranked(x, *, dim, start, stop, descending):
-    """The places of ranks `start` to `stop` along `dim`; declines many, or late ones of float64."""
-    count, is_single = stop - start, x.dtype == np.float32 and stop > ALONE and stop - start == 1
-    if not served(x) or not x.ndim or not x.size or (stop > FEW and not is_single):
+def argsort(x, *, dim, descending=False, start=0, stop=None):
+    """The places of ranks `start` to `stop` along `dim`; declines all, many, and late ones of
+    float64."""
+    if stop is None or not served(x) or not x.ndim or not x.size:
+        return NotImplemented
+    count = stop - start
+    is_single = x.dtype == np.float32 and stop > ALONE and count == 1
+    if stop > FEW and not is_single:
         return NotImplemented
     rows = rows_along(x, dim)
     places, keys = empty((len(rows), count), WHOLE), empty(rows.shape[1:], BITS)

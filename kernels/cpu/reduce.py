@@ -1,4 +1,5 @@
-"""Sums over any axes of dense memory, each value read once: 4 bytes and 1 flop for a float32."""
+"""Sums and extremes over any axes of dense memory, each value read once: 4 bytes and 1 flop for a
+float32."""
 
 import math
 from functools import lru_cache
@@ -7,6 +8,7 @@ import numpy as np
 
 from ._jit import compiled, summing
 from ._layout import dense_order, flat, served
+from ._math import greatest, least
 from ._memory import empty
 
 BLOCK = 64  # rows whose sum is one term of a sum in float64
@@ -15,6 +17,21 @@ DOUBLE = np.dtype(np.float64)
 
 def sum(x, *, dim, keepdim):
     """y = sum of x over the axes `dim` (None: all); declines arrays with gaps."""
+    return _reduced(_summed, x, dim, keepdim)
+
+
+def amax(x, *, dim, keepdim):
+    """The largest value over the axes `dim` (None: all), NaN if one is; declines likewise."""
+    return _reduced(_largest, x, dim, keepdim)
+
+
+def amin(x, *, dim, keepdim):
+    """The smallest value, likewise."""
+    return _reduced(_smallest, x, dim, keepdim)
+
+
+def _reduced(reduce, x, dim, keepdim):
+    """Stage by stage: the axes that lie side by side in memory at once."""
     if not served(x) or not x.size or not x.ndim:
         return NotImplemented
     dim = tuple(dim) if isinstance(dim, list) else dim
@@ -24,8 +41,8 @@ def sum(x, *, dim, keepdim):
     order, stages, shape, back = plan
     values = flat(x, order)
     for stage in stages[:-1]:
-        values = _summed(values.reshape(stage), empty((stage[0] * stage[2],), x.dtype))
-    y = _summed(values.reshape(stages[-1]), empty(shape, x.dtype))
+        values = reduce(values.reshape(stage), empty((stage[0] * stage[2],), x.dtype))
+    y = reduce(values.reshape(stages[-1]), empty(shape, x.dtype))
     return y.transpose(back) if back else y
 
 
@@ -105,3 +122,58 @@ def _sum_middle(x, y, total, part):
                     part[j] = 0
         for j in range(x.shape[2]):
             y[i, j] = total[j]
+
+
+def _largest(x, y):
+    """Fill y with the largest values of x (before, along, behind) along its middle."""
+    return _extremes(_greatest_last, _greatest_middle, x, y)
+
+
+def _smallest(x, y):
+    """The same of the smallest ones."""
+    return _extremes(_least_last, _least_middle, x, y)
+
+
+def _extremes(last, middle, x, y):
+    before, _, behind = x.shape
+    if behind == 1:
+        last(x.reshape(x.shape[:2]), y.reshape(before))
+    else:
+        middle(x, y.reshape(before, behind))
+    return y
+
+
+@compiled
+def _greatest_last(x, y):
+    for i in range(x.shape[0]):
+        found = x.dtype.type(-np.inf)
+        for k in range(x.shape[1]):
+            found = greatest(x[i, k], found)
+        y[i] = found
+
+
+@compiled
+def _least_last(x, y):
+    for i in range(x.shape[0]):
+        found = x.dtype.type(np.inf)
+        for k in range(x.shape[1]):
+            found = least(x[i, k], found)
+        y[i] = found
+
+
+@compiled
+def _greatest_middle(x, y):
+    y[:] = -np.inf
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                y[i, j] = greatest(x[i, k, j], y[i, j])
+
+
+@compiled
+def _least_middle(x, y):
+    y[:] = np.inf
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                y[i, j] = least(x[i, k, j], y[i, j])

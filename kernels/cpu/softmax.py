@@ -42,6 +42,29 @@ def _along(x, dim, is_log):
     return along_rows(y, x.shape, dim)
 
 
+def logsumexp(x, *, dim, keepdim):
+    """y = log(sum of exp(x)) along `dim`; declines several axes."""
+    axis = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
+    if not served(x) or not x.size or not isinstance(axis, int) or not -x.ndim <= axis < x.ndim:
+        return NotImplemented
+    rows, axis = rows_along(x, axis), axis % x.ndim
+    y, scratch = empty((len(rows),), x.dtype), empty((height(rows), rows.shape[1]), x.dtype)
+    _levels(rows, y, *exponentials_of(rows, scratch))
+    return y.reshape(x.shape[:axis] + (1,) * keepdim + x.shape[axis + 1 :])
+
+
+@compiled
+def _levels(x, y, tops, sums):
+    for i in range(x.shape[0]):
+        if np.isfinite(tops[i]):
+            y[i] = np.log(sums[i]) + tops[i]
+        else:  # then differences are NaN, exponentials are not
+            total = 0.0
+            for j in range(x.shape[1]):
+                total += np.exp(x[i, j])
+            y[i] = np.log(total)
+
+
 def exponentials_of(rows, y):
     """(the largest of each row, the sums of exp(row - largest)); these go to y, where there are
     fewer rows than that only for a while."""

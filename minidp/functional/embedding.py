@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from minidp.autograd import no_grad
-from minidp.create import as_tensor, full
+from minidp.create import as_tensor, full, ones_like
 from minidp.errors import ArgumentError, DTypeError, ReplicaError, ShapeError
 from minidp.functional.ranks import alike
-from minidp.functions import bincount, cat, unique
+from minidp.functions import cat
+from minidp.functions.weighted import everywhere
 from minidp.mode import mode as running
 from minidp.ops import index as ops
 from minidp.ops.comparison import where
@@ -27,8 +28,8 @@ def embedding(
     """The rows of ``weight`` (rows, c) that ``input`` numbers: (...) -> (..., c).
 
     ``padding_idx`` gets no gradient. Rows longer than ``max_norm`` are first scaled to it, in
-    place. ``scale_grad_by_freq`` divides a row's gradient by how often it was asked for.
-    ``sparse`` changes nothing: gradients are whole tables.
+    place. ``scale_grad_by_freq`` divides a row's gradient by how often it was asked for, in the
+    whole batch. ``sparse`` changes nothing: gradients are whole tables.
     """
     if category(input.dtype) != 1:
         raise DTypeError(f"embedding: expected integers, got {input.dtype}")
@@ -37,7 +38,9 @@ def embedding(
         _limit(input, weight, max_norm, norm_type)
     y = ops.embedding(input, weight, padding_idx=padding)
     if scale_grad_by_freq and input.numel():
-        share = 1 / bincount(input.reshape(-1))[input].unsqueeze(-1).to(y.dtype)
+        ones = ones_like(input, dtype="float64")
+        counts = everywhere(ops.put(ones, shape=(len(weight),), key=input.array), "rows asked for")
+        share = 1 / counts[input].unsqueeze(-1).to(y.dtype)
         y = y * share + (y * (1 - share)).detach()
     return y
 
@@ -57,10 +60,9 @@ def _limit(input: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> 
         raise ReplicaError("embedding with max_norm changes its weight, which all replicas share, "
                            "in forward: scale the rows after the step instead")  # fmt: skip
     with no_grad():
-        rows = unique(input)
-        chosen = ops.embedding(rows, weight)
-        norm = chosen.norm(norm_type, 1, True)
-        weight[rows] = where(norm > max_norm, chosen * (max_norm / (norm + 1e-7)), chosen)
+        chosen = ops.embedding(input, weight)
+        norm = chosen.norm(norm_type, -1, True)
+        weight[input] = where(norm > max_norm, chosen * (max_norm / (norm + 1e-7)), chosen)
 
 
 def embedding_bag(

@@ -15,7 +15,7 @@ from typing import Any
 
 from minidp.arguments import expect_tensors
 from minidp.errors import ArgumentError, ShapeError
-from minidp.ops.collective import global_sum, weighted_mean
+from minidp.functions.weighted import global_sum, weighted_mean
 from minidp.tensor import Tensor
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]

@@ -17,11 +17,10 @@ from minidp.ops.index import take_along_dim
 from minidp.ops.softmax import LEAST
 from minidp.tensor import Tensor
 
-__all__ = [
-    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
-    "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
-    "triplet_margin_loss", "triplet_margin_with_distance_loss",
-]  # fmt: skip
+__all__ = ["cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss",
+           "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+           "soft_margin_loss", "triplet_margin_loss",
+           "triplet_margin_with_distance_loss"]  # fmt: skip
 
 
 def hinge_embedding_loss(

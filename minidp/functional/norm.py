@@ -80,7 +80,7 @@ def by_batch(
 def _moments(x: Tensor, count: int) -> Tensor:
     """Rows of (number of values, means, variances), one of each replica that has rows: all know
     all after one exchange."""
-    mean, var = shared.batch_moments(x)
+    mean, var = ops.batch_moments(x)
     here = concat(full_like(mean[:1], value=count), mean, var, dim=0).unsqueeze(0)
     assert mode.replica is not None
     place, places = mode.replica.place

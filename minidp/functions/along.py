@@ -20,15 +20,13 @@ from minidp.mode import mode
 from minidp.ops import index as ops
 from minidp.ops.elementwise import full_like
 from minidp.ops.index import get, put, set_at
-from minidp.ops.layout import surround
 from minidp.placement import as_array, place
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = [
-    "gather", "index_add", "index_copy", "index_fill", "index_select", "masked_fill",
-    "masked_scatter", "scatter", "scatter_add", "scatter_reduce", "take_along_dim",
-]  # fmt: skip
+__all__ = ["gather", "index_add", "index_copy", "index_fill", "index_select", "masked_fill",
+           "masked_scatter", "scatter", "scatter_add", "scatter_reduce",
+           "take_along_dim"]  # fmt: skip
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
@@ -143,8 +141,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     whole = input.shape or (1,)
     part = tuple(m if a == axis else n for a, (n, m) in enumerate(zip(shape, whole, strict=True)))
     added = ops.scatter_along(new, reshape(index, shape), shape=part, dim=axis)
-    widths = tuple((0, m - n) for n, m in zip(part, whole, strict=True))
-    added = added if part == whole else surround(added, widths=widths, value=0)
+    added = put(added, shape=whole, key=tuple(map(slice, part))) if part != whole else added
     return input + reshape(added, input.shape)
 
 

@@ -27,11 +27,10 @@ from minidp.placement import place
 from minidp.shapes import axes_of, axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = [
-    "block_diag", "cartesian_prod", "combinations", "diag", "diag_embed", "diagflat", "diagonal",
-    "diagonal_scatter", "flip", "fliplr", "flipud", "meshgrid", "repeat_interleave", "roll",
-    "rot90", "select_scatter", "slice_scatter", "tile", "tril", "triu",
-]  # fmt: skip
+__all__ = ["block_diag", "cartesian_prod", "combinations", "diag", "diag_embed", "diagflat",
+           "diagonal", "diagonal_scatter", "flip", "fliplr", "flipud", "meshgrid",
+           "repeat_interleave", "roll", "rot90", "select_scatter", "slice_scatter", "tile", "tril",
+           "triu"]  # fmt: skip
 
 
 @method()

@@ -49,6 +49,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """
     if input is not None:
         return where_method(input, condition, other)
+    condition._read()
     places = argwhere(condition if condition.ndim else condition.reshape(1))
     return tuple(get(places, key=(slice(None), axis)) for axis in range(places.shape[1]))
 

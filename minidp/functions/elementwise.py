@@ -21,14 +21,12 @@ from minidp.promotion import result_type
 from minidp.tensor import Tensor, method
 from minidp.types import as_dtype
 
-__all__ = [
-    *arithmetic.__all__, *comparison.__all__, *error_function.__all__, *exponential.__all__,
-    *trigonometric.__all__,
-    "absolute", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctan2", "arctanh", "deg2rad", "div", "divide", "exp2", "fix", "float_power", "frac",
-    "is_floating_point", "ldexp", "lerp", "logaddexp2", "logit", "multiply", "negative", "positive",
-    "rad2deg", "round", "rsub", "sgn", "sinc", "square", "sub", "subtract", "true_divide",
-]  # fmt: skip
+__all__ = [*arithmetic.__all__, *comparison.__all__, *error_function.__all__, *exponential.__all__,
+           *trigonometric.__all__, "absolute", "add", "addcdiv", "addcmul", "arccos", "arccosh",
+           "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "deg2rad", "div", "divide", "exp2",
+           "fix", "float_power", "frac", "is_floating_point", "ldexp", "lerp", "logaddexp2",
+           "logit", "multiply", "negative", "positive", "rad2deg", "round", "rsub", "sgn", "sinc",
+           "square", "sub", "subtract", "true_divide"]  # fmt: skip
 
 
 @method()
@@ -79,8 +77,7 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 
 def _reflected(name: str, function: Any) -> None:
     def call(self: Tensor, other: Any) -> Tensor:
-        result: Tensor = function(other, self)
-        return result
+        return function(other, self)
 
     call.__doc__ = f"{name} of ``other`` and this tensor, in that order."
     method(f"__r{name}__")(call)

@@ -24,10 +24,6 @@ from minidp.tensor import Tensor, method
 from minidp.types import category
 
 UFUNCS = {
-    **{name: name for name in (
-        "add", "bitwise_and", "bitwise_or", "bitwise_xor", "ceil", "cos", "cosh", "exp", "expm1",
-        "floor", "floor_divide", "fmod", "hypot", "log", "log10", "log1p", "log2", "logaddexp",
-        "maximum", "minimum", "remainder", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc")},
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh",
     "arctan": "atan", "arctan2": "atan2", "arctanh": "atanh", "divide": "div", "equal": "eq",
     "greater": "gt", "greater_equal": "ge", "invert": "bitwise_not",
@@ -35,7 +31,7 @@ UFUNCS = {
     "negative": "neg", "not_equal": "ne", "power": "pow", "right_shift": "bitwise_right_shift",
     "rint": "round", "subtract": "sub",
 }  # fmt: skip
-"""NumPy's names of the ops that it may ask a Tensor for."""
+"""The ops that NumPy has other names for."""
 
 
 def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
@@ -109,20 +105,15 @@ def _recorded(*others: Any) -> bool:
 LINEAR = ("add", "sub", "mul", "div", "neg", "floor_divide", "remainder", "fmod")
 """Methods whose rules for ``self`` do not keep it."""
 
-METHODS = (
-    *LINEAR, "abs", "absolute", "acos", "acosh", "addbmm", "addcdiv", "addcmul", "addmm", "addmv",
-    "addr", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "asin",
-    "asinh", "atan", "atan2", "atanh", "baddbmm", "bitwise_and", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp",
-    "clamp_max", "clamp_min", "clip", "copysign", "cos", "cosh", "deg2rad", "divide", "eq", "erf",
-    "erfc", "erfinv", "exp", "exp2", "expm1", "fix", "float_power", "floor", "frac", "ge",
-    "greater", "greater_equal", "gt", "heaviside", "hypot", "ldexp", "le", "lerp", "less",
-    "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logit", "lt", "multiply", "nan_to_num", "ne", "negative", "not_equal", "pow",
-    "rad2deg", "reciprocal", "relu", "round", "rsqrt", "sgn", "sigmoid", "sign", "sin", "sinc",
-    "sinh", "sqrt", "square", "subtract", "tan", "tanh", "true_divide", "trunc", "xlogy",
-)  # fmt: skip
-"""Methods that exist in place too, with an underscore behind their name."""
+NEVER = ("fmax", "fmin", "is_floating_point", "isclose", "isfinite", "isinf", "isnan", "isneginf",
+         "isposinf", "logaddexp", "logaddexp2", "maximum", "minimum", "positive", "rsub", "signbit",
+         "where")  # fmt: skip
+METHODS = [
+    *[name for name in (*elementwise.__all__, *comparison.__all__) if name not in NEVER],
+    "addbmm", "addmm", "addmv", "addr", "baddbmm",
+]  # fmt: skip
+"""Methods that exist in place too, with an underscore behind their name: of what works element by
+element all but ``NEVER``."""
 
 OPERATORS = {
     "add": "iadd", "sub": "isub", "mul": "imul", "div": "itruediv", "floor_divide": "ifloordiv",
@@ -166,9 +157,9 @@ def array_ufunc(self: Tensor, ufunc: Any, how: str, *inputs: Any, **options: Any
         return NotImplemented if isinstance(out[0], Tensor) else ufunc(*values, **options)
     if ufunc.__name__ == "matmul":
         return matmul(*(x if isinstance(x, Tensor) else Tensor(x) for x in inputs))
-    name = UFUNCS.get(ufunc.__name__)
-    if name is not None:
-        return OPS[name](*inputs)
+    op = OPS.get(UFUNCS.get(ufunc.__name__, ufunc.__name__))
+    if op is not None and op.own:
+        return op(*inputs)
     same = getattr(Tensor, ufunc.__name__, None)  # such as square, which is no op
     given = (x if isinstance(x, Tensor) else Tensor(x) for x in inputs)
     return NotImplemented if same is None else same(*given)

@@ -9,7 +9,7 @@ METHODS = {
     "add": "__add__ __radd__", "sub": "__sub__", "mul": "mul __mul__ __rmul__ multiply",
     "div": "__truediv__ true_divide", "floor_divide": "floor_divide __floordiv__",
     "remainder": "remainder __mod__", "pow": "pow __pow__", "neg": "neg __neg__ negative",
-    "abs": "abs __abs__ absolute", "sign": "sign sgn", "trunc": "trunc fix", "eq": "eq",
+    "abs": "abs __abs__ absolute", "sign": "sign sgn", "trunc": "trunc fix",
     "ne": "ne not_equal", "lt": "lt __lt__ less", "le": "le __le__ less_equal",
     "gt": "gt __gt__ greater", "ge": "ge __ge__ greater_equal",
     "bitwise_and": "bitwise_and __and__ __rand__", "bitwise_or": "bitwise_or __or__ __ror__",

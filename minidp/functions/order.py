@@ -40,22 +40,22 @@ class MinMax(NamedTuple):
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest value; with ``dim`` also where it is; with a Tensor, element by element."""
     dim = other if dim is None else dim
-    if isinstance(dim, Tensor):
-        return elementwise.maximum(input, dim)
-    if dim is None:
-        return ops.chosen(input, ops.amax(input).detach())
-    return _reduced(input, ops.argmax(_lined(input), dim=dim, keepdim=True), dim, keepdim)
+    return _extreme(input, dim, keepdim, elementwise.maximum, ops.amax, ops.argmax)
 
 
 @method()
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest value; with ``dim`` also where it is; with a Tensor, element by element."""
     dim = other if dim is None else dim
+    return _extreme(input, dim, keepdim, elementwise.minimum, ops.amin, ops.argmin)
+
+
+def _extreme(x: Tensor, dim: Any, keepdim: bool, of_two: Any, of_all: Any, place: Any) -> Any:
     if isinstance(dim, Tensor):
-        return elementwise.minimum(input, dim)
+        return of_two(x, dim)
     if dim is None:
-        return ops.chosen(input, ops.amin(input).detach())
-    return _reduced(input, ops.argmin(_lined(input), dim=dim, keepdim=True), dim, keepdim)
+        return ops.chosen(x, of_all(x).detach())
+    return _reduced(x, place(_lined(x), dim=dim, keepdim=True), dim, keepdim)
 
 
 @method()
@@ -102,7 +102,8 @@ def sort(
     tensor([1, 2, 0])
     """
     x, axis = _lined(input), axis_of("sort", dim, input.ndim)
-    return _along(input, ops.argsort(x, dim=axis, descending=descending), axis)
+    order = ops.argsort(x, dim=axis, descending=descending, start=0, stop=None)
+    return _along(input, order, axis)
 
 
 def msort(input: Tensor) -> Tensor:
@@ -122,7 +123,7 @@ def topk(
     x, axis = _lined(input), axis_of("topk", dim, input.ndim)
     if not 0 <= k <= x.shape[axis]:
         raise ArgumentError(f"topk: k = {k} of {x.shape[axis]} values; expected 0 to all of them")
-    places = ops.ranked(x, dim=axis, start=0, stop=k if input.ndim else 1, descending=largest)
+    places = ops.argsort(x, dim=axis, descending=largest, start=0, stop=k if input.ndim else 1)
     return _along(input, places, axis)
 
 
@@ -132,7 +133,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     x, axis = _lined(input), axis_of("kthvalue", dim, input.ndim)
     if not 1 <= k <= x.shape[axis]:
         raise ArgumentError(f"kthvalue: k = {k} of {x.shape[axis]} values; it is counted from 1")
-    places = ops.ranked(x, dim=axis, start=k - 1, stop=k)
+    places = ops.argsort(x, dim=axis, start=k - 1, stop=k)
     return _reduced(input, places, axis, keepdim)
 
 
@@ -158,7 +159,7 @@ def _middle(x: Tensor, dim: int | None, keepdim: bool, spoiled: bool) -> Any:
     missing = isnan(lined)
     if spoiled and lined.shape[axis]:
         middle = (lined.shape[axis] - 1) // 2
-        places = ops.ranked(lined, dim=axis, start=middle, stop=middle + 1)
+        places = ops.argsort(lined, dim=axis, start=middle, stop=middle + 1)
         first = ops.argmax(missing, dim=axis, keepdim=True)
         places = where(ops.any(missing, dim=axis, keepdim=True), first, places)
         return _reduced(x, places, axis, keepdim)
@@ -215,6 +216,7 @@ def unique(
     axis = None if dim is None else axis_of("unique", dim, input.ndim)
     if axis is not None and 0 in (*input.shape[:axis], *input.shape[axis + 1 :]):
         raise ArgumentError(f"unique: slices of {input.shape} along axis {axis} have no values")
+    input._read()
     values, inverse, counts = ops.unique(input, dim=axis)
     found = [values, *[inverse] * return_inverse, *[counts] * return_counts]
     return tuple(found) if len(found) > 1 else values

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from minidp.create import full
 from minidp.errors import ArgumentError, ShapeError
-from minidp.ops.index import get
-from minidp.ops.layout import surround
+from minidp.ops.index import get, put, set_at
 from minidp.placement import place
 from minidp.tensor import Tensor
 
@@ -53,11 +53,20 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
         input = get(input, key=tuple(ends))
     widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     if mode == "constant":
-        return surround(input, widths=tuple(widths), value=0 if value is None else value)
+        return _surrounded(input, widths, value)
     for axis, width in enumerate(widths):
         if max(width):
             input = get(input, key=(slice(None),) * axis + (_places(input, axis, width, mode),))
     return input
+
+
+def _surrounded(x: Tensor, widths: Sequence[tuple[int, int]], value: Any) -> Tensor:
+    """``value`` (None: 0) put around x: ``widths`` places before and after each axis."""
+    shape = tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
+    key = tuple(slice(a, a + n) for n, (a, _) in zip(x.shape, widths, strict=True))
+    if not value:
+        return put(x, shape=shape, key=key)
+    return set_at(full(shape, value, dtype=x.dtype, device=x.device), x, key=key)
 
 
 def _places(x: Tensor, axis: int, width: tuple[int, int], mode: str) -> Any:

@@ -11,10 +11,10 @@ import numpy as np
 from minidp.errors import DTypeError, ShapeError
 from minidp.functions.comparison import isclose, isnan
 from minidp.functions.elementwise import square
+from minidp.functions.weighted import weighted_mean
 from minidp.ops import elementwise
 from minidp.ops import reduce as ops
 from minidp.ops import softmax as exponential
-from minidp.ops.collective import weighted_mean
 from minidp.ops.elementwise import where
 from minidp.ops.layout import concat, narrow, reshape
 from minidp.ops.reduce import all, amax, amin, any, argmax, argmin
@@ -216,8 +216,8 @@ def prod(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
         x = (ops.sum(x, dim=axis, keepdim=True) + 1).type(x.dtype)
     while (count := x.shape[axis]) > 1:
         half = count // 2
-        pairs = _part(x, axis, 0, half) * _part(x, axis, half, half)
-        x = concat(pairs, _part(x, axis, 2 * half, count % 2), dim=axis) if count % 2 else pairs
+        pairs = narrow(x, axis, 0, half) * narrow(x, axis, half, half)
+        x = concat(pairs, narrow(x, axis, 2 * half, count % 2), dim=axis) if count % 2 else pairs
     y = x if keepdim and dim is not None and input.ndim else x.squeeze(axis)
     y = y.clone() if input.numel() == y.numel() else y
     return y.half() if input.dtype.char == "e" and dtype is None else y
@@ -227,10 +227,6 @@ def _widened(x: Tensor, dtype: Any) -> Tensor:
     """What products are computed in: integers in int64, float16 in float32."""
     wide = np.int64 if category(x.dtype) < 2 else np.float32 if x.dtype.char == "e" else x.dtype
     return x.type(dtype or wide)
-
-
-def _part(x: Tensor, axis: int, start: int, length: int) -> Tensor:
-    return narrow(x, dim=axis, start=start, length=length)
 
 
 @method()
@@ -266,8 +262,8 @@ def scan(combine: Callable[[Tensor, Tensor], Tensor], x: Tensor, axis: int) -> T
     Hillis and Steele, Data Parallel Algorithms (1986)."""
     step, count = 1, x.shape[axis] if x.ndim else 0
     while step < count:
-        both = combine(_part(x, axis, 0, count - step), _part(x, axis, step, count - step))
-        x, step = concat(_part(x, axis, 0, step), both, dim=axis), 2 * step
+        both = combine(narrow(x, axis, 0, count - step), narrow(x, axis, step, count - step))
+        x, step = concat(narrow(x, axis, 0, step), both, dim=axis), 2 * step
     return x
 
 

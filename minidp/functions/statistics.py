@@ -121,8 +121,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """The integral of samples by the trapezoidal rule; they lie at ``x``, or ``dx`` apart."""
-    count = y.shape[dim]
-    if count == 0:
+    if y.shape[dim] == 0:
         return sum(y.detach(), dim)
     return sum(_trapezes(y, x, dx, dim), dim) / 2
 
@@ -142,8 +141,7 @@ def _trapezes(y: Tensor, x: Tensor | None, dx: float, dim: int) -> Tensor:
     steps = dx if x is None else x.diff(dim=dim if x.ndim > 1 else -1)
     if isinstance(steps, Tensor) and steps.ndim == 1 and y.ndim > 1:
         steps = steps.reshape(-1, *(1,) * (y.ndim - 1 - axis_of("trapezoid", dim, y.ndim)))
-    pairs = y.narrow(dim, 0, count - 1) + y.narrow(dim, 1, count - 1)
-    return pairs * steps
+    return (y.narrow(dim, 0, count - 1) + y.narrow(dim, 1, count - 1)) * steps
 
 
 trapz = trapezoid

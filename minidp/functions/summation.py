@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -138,10 +139,4 @@ def _blocks(x: Tensor, term: list[str], groups: Any, sizes: dict[str, int]) -> T
     names = [n for group in groups for n in group]
     x = layout.permute(x, axes=tuple(term.index(n) for n in names))
     x = broadcast_to(x, [sizes[n] for n in names])
-    shape = []
-    for group in groups:
-        size = 1
-        for n in group:
-            size *= sizes[n]
-        shape.append(size)
-    return reshape(x, shape)
+    return reshape(x, [math.prod(sizes[n] for n in group) for group in groups])

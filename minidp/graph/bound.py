@@ -218,8 +218,10 @@ class Given:
             held = [np.empty(self.layouts[0].shape, self.layouts[0].dtype)]
         else:
             owner = np.empty(self.size, np.uint8)
-            held = [owner, *[np.ndarray(each.shape, each.dtype, owner, each.offset, each.strides)
-                             for each in self.layouts]]  # fmt: skip
+            placed = [() if 0 in each.shape else (each.offset, each.strides)
+                      for each in self.layouts]  # fmt: skip
+            held = [owner, *[np.ndarray(each.shape, each.dtype, owner, *where)
+                             for each, where in zip(self.layouts, placed, strict=True)]]
             del owner
         self.pool = [*self.pool[1 - KEPT :], held]
         return held

@@ -3,7 +3,7 @@
 Lines of one size, dtype, layout and device make a group, as long as nothing outside it is needed
 between them; the formulas of their bodies become one, and a group is one line of the new graph.
 What only the group needs never reaches memory. Lines that change something keep their order, and
-nothing crosses a line that writes or calls.
+nothing crosses a line that writes or calls. So do exchanges, which all replicas meet in one order.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ class Grouping:
         self.aliases: set[Line] = set()
         self.producer: dict[Value, Unit] = {}
         self._open: dict[Any, list[Unit]] = {}
+        self._after: dict[Line, list[Unit]] = {}  # the exchange before each
+        self._exchange: list[Unit] = []
         self._count = self._lines = 0
 
     def add(self, line: Line) -> None:
@@ -104,6 +106,8 @@ class Grouping:
             unit.lines.append(line)
         unit.place = self._lines = self._lines + 1
         unit.gradients |= any(v.kind == GRADIENT for v in line.values())
+        if line.op is not None and line.op.exchanges:
+            self._after[line], self._exchange = self._exchange, [unit]
         self._reach(unit, line)
         self.producer |= dict.fromkeys(line.outputs, unit)
         if line.node is not None:  # a gradient that a group has yet to read is about to change
@@ -124,12 +128,9 @@ class Grouping:
         return unit
 
     def _before(self, kind: Any, line: Line) -> list[Unit]:
-        """The units that a line of this kind needs."""
-        return [self.producer[v] for v in self._needs(kind, line) if v in self.producer]
-
-    def _needs(self, kind: Any, line: Line) -> list[Value]:
-        """The values whose arrays a line needs: in a group, what is known is a number."""
-        return [v for v in line.values() if kind is None or v not in self.known]
+        """The units that a line of this kind needs: in a group, what is known is a number."""
+        needed = [v for v in line.values() if kind is None or v not in self.known]
+        return [self.producer[v] for v in needed if v in self.producer] + self._after.get(line, [])
 
     def _group(self, line: Line, kind: Any) -> Unit | None:
         """An open group that the line may join: nothing that it needs needs the group."""
@@ -175,8 +176,7 @@ class Grouping:
             dtypes = {kind[1] for kind in kinds}
         if len(dtypes) != 1 or not dtypes <= {float32, float64}:
             return None
-        (dtype,) = dtypes
-        sheet = Sheet(dtype)
+        sheet = Sheet(dtype := dtypes.pop())
         try:
             y = written(sheet, line, lambda v: self._trial(sheet, v))
         except (NoFormulaError, AttributeError, TypeError, ValueError):

@@ -78,12 +78,14 @@ class Graph:
             if mine.op is not its.op or not agree(
                 mine.parts(), its.parts(), _alike
             ):
-                return f"{mine} in one run, {its} in the next"
+                return _unlike(mine, its)
         if self.keys != other.keys:
             return f"{len(self.keys)} random draws in one run, {len(other.keys)} in the next"
         if len(self.lines) != len(other.lines):
             return f"{len(self.lines)} ops in one run, {len(other.lines)} in the next"
-        return None if agree(self.results, other.results, _alike) else "other results"
+        if agree(self.results, other.results, _alike):
+            return None
+        return "it returned other arrays from outside, or results in another order"
 
     def __repr__(self) -> str:
         return (f"Graph({len(self.lines)} line(s), {len(self.arguments)} argument(s), "
@@ -134,6 +136,20 @@ class Graph:
         from minidp.graph.tools import picture
 
         return picture.svg(self)
+
+
+def _unlike(a: Line, b: Line) -> str:
+    """In what two lines differ."""
+    if a.op is not None and a.op is b.op and a.op.name == "function":
+        return f"{a.outputs[0]} is computed by a dp.autograd.Function, whose Python is no op"
+    if str(a) != str(b):
+        return f"{a} in one run, {b} in the next"
+    pairs = [(x, y) for x, y in zip(a.values(), b.values(), strict=True) if not _alike(x, y)]
+    if not pairs:
+        return f"{a} gave {a.type()} in one run, {b.type()} in the next"
+    what = f"{pairs[0][0]} ({pairs[0][0].type()})"
+    return (f"in {a} the array from outside {what} is another in each run: give it as an argument, "
+            "or write into one that stays, as copy_() does")  # fmt: skip
 
 
 def _alike(a: Value, b: Value) -> bool:

@@ -42,7 +42,8 @@ class Program:
         self.bindable = any(map(may_be_noted, graph.lines))
         """Whether its next run shall bind it."""
         self._shared = [(tensor, *known) for tensor, known in graph.shared.items()]
-        self._copies, self._modules = [*graph.copies.items()], [*graph.modules.items()]
+        self._copies = [*graph.copies.items()]
+        self._modules = [(each, *known, each._changes) for each, *known in graph.modules.items()]
         self._present = [(node, has) for node, has in graph.present.items() if has is not None]
         self._reads = list(graph.reads.items())
         self.rests = not (self._shared or self._modules or self._present or self._reads)
@@ -105,16 +106,16 @@ class Program:
 
     def valid(self) -> bool:
         """Whether all is as the program expects it: parameters and buffers lie where they lay and
-        are trained or not, modules train or not, leaves have a gradient or none, and what Python
-        looked at holds the same."""
+        are trained or not, modules train or not and hold what they held, leaves have a gradient or
+        none, and what Python looked at holds the same."""
         for tensor, array, node in self._shared:
             if tensor.array is not array or tensor.node is not node:
                 return False
         for tensor, moment in self._copies:
             if tensor.version[0] != moment:
                 return False
-        for module, training in self._modules:
-            if module.training is not training:
+        for module, training, changes in self._modules:
+            if module.training is not training or module._changes != changes:
                 return False
         for leaf, has in self._present:
             if (leaf.grad is not None) is not has:

@@ -43,7 +43,7 @@ class Tape(Watch):
         self.copies: dict[Tensor, int] = {}
         """Those of which a replica has a copy of its own, and their version then."""
         self.modules: dict[Any, bool] = {}
-        """The modules that ran, and whether they were training."""
+        """The modules that ran, and those in them, and whether they were training."""
         self.reads: dict[Tensor, bytes] = {}
         """Tensors from outside that Python looked at, and what it saw."""
         self.present: dict[Node, bool | None] = {}
@@ -132,7 +132,8 @@ class Tape(Watch):
         self.shared.setdefault(tensor, (tensor.array, tensor.node))  # which will not hold again
 
     def enters(self, module: Any) -> None:
-        self.modules.setdefault(module, module.training)
+        for each in (module,) if module in self.modules else module.modules():
+            self.modules.setdefault(each, each.training)
 
     def seeds(self) -> None:
         raise GraphError(

@@ -32,6 +32,8 @@ class Module:
     """
 
     training: bool
+    _changes = 0
+    """How often an attribute was set by who is no forward: captured steps look at it."""
     _parameters, _buffers = state.read_only(Parameter), state.read_only(Buffer)
     _modules: ClassVar[property]
 
@@ -91,9 +93,12 @@ class Module:
         elif isinstance(value, Buffer):
             self._persistent[name] = value.persistent
         super().__setattr__(name, value)
+        if name != "training" and mode.watch is None and not mode.modules:
+            vars(self)["_changes"] = self._changes + 1
 
     def __delattr__(self, name: str) -> None:
         super().__delattr__(name)
+        vars(self)["_changes"] = self._changes + 1
         self._persistent.pop(name, None)
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
@@ -254,8 +259,7 @@ class Module:
 
     def cuda(self, device: Any = None) -> Self:
         """Move it to a GPU."""
-        known = device is not None and not isinstance(device, int)
-        return self.to(device if known else f"cuda:{device or 0}")
+        return self.to(f"cuda:{device or 0}" if type(device or 0) is int else device)
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "",

@@ -78,16 +78,15 @@ KINDS: dict[str, tuple[Formula, Formula]] = {
 """The formula of each kind, and of its derivative; a and b are options."""
 
 
-@op("f:... -> ...", x=lambda g, x, kind, a, b: activation_input(g, x, kind=kind, a=a, b=b))
+@op("f:... -> ...", x=lambda g, x, constants: activation_input(g, x, **constants))
 def activation(xp: Any, x: Array, kind: str, a: float = 0.0, b: float = 0.0) -> Array:
     """y = f(x), and dy/dx = f'(x), for f and f' of one of ``KINDS``."""
     return KINDS[kind][0](bodies(xp, x), x, a, b).astype(x.dtype, copy=False)
 
 
 @composite("f:..., f:... -> ...")
-def activation_input(
-    xp: Any, dy: Array, x: Array, kind: str, a: float = 0.0, b: float = 0.0
-) -> Array:
+def activation_input(xp: Any, dy: Array, x: Array, kind: str, a: float = 0.0, b: float = 0.0
+                     ) -> Array:  # fmt: skip
     """The cotangent of activation's x: dy f'(x)."""
     dx = dy * KINDS[kind][1](OPS if xp is None else bodies(xp, x), x, a, b)
     return dx if xp is None else dx.astype(x.dtype, copy=False)

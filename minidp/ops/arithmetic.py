@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
+
 from minidp.errors import DivisionError
-from minidp.op import op
+from minidp.op import Op, op
 from minidp.ops.comparison import flat, where
 from minidp.types import Array
 
@@ -84,28 +86,23 @@ def sign(xp: Any, x: Array) -> Array:
     return x.copy() if x.dtype.kind == "b" else (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
 
 
-@op("... -> ...", x=lambda g: flat(g))
-def floor(xp: Any, x: Array) -> Array:
-    """The largest integer that is not above x; its derivative is 0."""
-    return xp.floor(x) if x.dtype.kind == "f" else x.copy()
+def rounding(name: str, function: str, text: str) -> Op:
+    """The op of one of NumPy's ways to round floats, with a derivative of 0; integers stay."""
+    own = getattr(np, function)
+
+    def body(xp: Any, x: Array) -> Array:
+        if x.dtype.kind != "f":
+            return x.copy()
+        return (own if xp is np else getattr(xp, function))(x)
+
+    body.__name__, body.__doc__ = name, f"{text}; its derivative is 0."
+    return op("... -> ...", x=lambda g: flat(g))(body)
 
 
-@op("... -> ...", x=lambda g: flat(g))
-def ceil(xp: Any, x: Array) -> Array:
-    """The smallest integer that is not below x; its derivative is 0."""
-    return xp.ceil(x) if x.dtype.kind == "f" else x.copy()
-
-
-@op("... -> ...", x=lambda g: flat(g))
-def trunc(xp: Any, x: Array) -> Array:
-    """x without what is behind the point; its derivative is 0."""
-    return xp.trunc(x) if x.dtype.kind == "f" else x.copy()
-
-
-@op("... -> ...", x=lambda g: flat(g))
-def round(xp: Any, x: Array) -> Array:
-    """The nearest integer; of two, the even one."""
-    return xp.rint(x) if x.dtype.kind == "f" else x.copy()
+floor = rounding("floor", "floor", "The largest integer that is not above x")
+ceil = rounding("ceil", "ceil", "The smallest integer that is not below x")
+trunc = rounding("trunc", "trunc", "x without what is behind the point")
+round = rounding("round", "rint", "The nearest integer, of two the even one")
 
 
 @op("... -> ...", x=lambda g, y: relu_input(g, y))

@@ -21,27 +21,16 @@ def _check(x: Shape) -> None:
 
 
 @op("... -> ..., ..., ...", outputs="q k v", view=True, check=_check,
-    x=lambda g, x_shape: concat(*(g[i] if i in g else full_like(g[min(g)], value=0.0)
-                                  for i in range(3)), dim=len(x_shape) - 1))  # fmt: skip
+    x=lambda g, x_shape: concat(
+        *(given(g, i, g[min(g)]) for i in range(3)), dim=len(x_shape) - 1))  # fmt: skip
 def thirds(xp: Any, x: Array) -> tuple[Array, Array, Array]:
     """The last axis in three equal parts, as views: queries, keys and values of one product."""
     n = x.shape[-1] // 3
     return x[..., :n], x[..., n : 2 * n], x[..., 2 * n :]
 
 
-def _scores(xp: Any, q: Array, k: Array, mask: Any, scale: float, causal: bool) -> Array:
-    """scale q k^T + mask, -inf where a query may not look."""
-    scores = xp.matmul(q * xp.asarray(scale, q.dtype), xp.swapaxes(k, -1, -2))
-    scores = scores if mask is None else scores + mask
-    if causal:
-        seen = xp.tril(xp.ones(scores.shape[-2:], bool))
-        scores = xp.where(seen, scores, xp.asarray(-xp.inf, q.dtype))
-    return scores
-
-
-def attention_adjoint(
-    g: Any, q: Any, k: Any, v: Any, y: Any, rest: Any, mask: Any, scale: float, causal: bool
-) -> Any:
+def attention_adjoint(g: Any, q: Any, k: Any, v: Any, y: Any, rest: Any, mask: Any, scale: float,
+                      causal: bool) -> Any:  # fmt: skip
     if set(g) == {0}:
         return attention_back(g[0], q, k, v, y, rest, mask, scale=scale, causal=causal)
     return _walk(given(g, 0, y), given(g, 1, rest), q, k, v, y, rest, mask, scale, causal)
@@ -79,7 +68,11 @@ def attention(xp: Any, q: Array, k: Array, v: Array, mask: Array = None, *, scal
     ``causal``: query i looks at keys 0 .. i. A query that may look at nothing (all is -inf) gives
     0, and infinity as its logarithm. The mask gets no gradient.
     Source: Vaswani et al. 2017, arXiv 1706.03762."""
-    scores = _scores(xp, q, k, mask, scale, causal)
+    scores = xp.matmul(q * xp.asarray(scale, q.dtype), xp.swapaxes(k, -1, -2))
+    scores = scores if mask is None else scores + mask
+    if causal:
+        seen = xp.tril(xp.ones(scores.shape[-2:], bool))
+        scores = xp.where(seen, scores, xp.asarray(-xp.inf, q.dtype))
     top = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     e = xp.exp(scores - xp.where(xp.isinf(top), xp.zeros((), q.dtype), top))
     total = e.sum(axis=-1, keepdims=True)
@@ -91,10 +84,8 @@ def attention(xp: Any, q: Array, k: Array, v: Array, mask: Array = None, *, scal
 
 @composite("f:... l v, f:... l e, f:... s e, f:... s v, f:... l v, f:... l, f:... p r "
            "-> ... l e, ... s e, ... s v", outputs="dq dk dv")  # fmt: skip
-def attention_back(
-    xp: Any, dy: Array, q: Array, k: Array, v: Array, y: Array, rest: Array, mask: Array = None,
-    *, scale: float, causal: bool,
-) -> Any:  # fmt: skip
+def attention_back(xp: Any, dy: Array, q: Array, k: Array, v: Array, y: Array, rest: Array,
+                   mask: Array = None, *, scale: float, causal: bool) -> Any:  # fmt: skip
     """The cotangents of attention's q, k and v, from that of y and from what it found.
 
     With p the softmax: dv = p^T dy, and ds = p (dy v^T - sum dy y), dq = scale ds k,

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import numpy as np
+
 from minidp.errors import DTypeError
-from minidp.op import op
+from minidp.op import Op, op
 from minidp.promotion import result_type
 from minidp.types import Array, DType
 
@@ -11,76 +13,47 @@ __all__ = ["bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bi
            "bitwise_xor", "eq", "ge", "gt", "le", "lt", "ne"]  # fmt: skip
 
 
-@op("..., ... -> b:...")
-def eq(xp: Any, a: Array, b: Array) -> Array:
-    """a == b, element by element."""
-    return xp.equal(a, b)
+def comparison(name: str, function: str, sign: str) -> Op:
+    """The op of one of NumPy's comparisons."""
+    own = getattr(np, function)
+
+    def body(xp: Any, a: Array, b: Array) -> Array:
+        return (own if xp is np else getattr(xp, function))(a, b)
+
+    body.__name__, body.__doc__ = name, f"a {sign} b, element by element."
+    return op("..., ... -> b:...")(body)
 
 
-@op("..., ... -> b:...")
-def ne(xp: Any, a: Array, b: Array) -> Array:
-    """a != b, element by element."""
-    return xp.not_equal(a, b)
+eq = comparison("eq", "equal", "==")
+ne = comparison("ne", "not_equal", "!=")
+lt = comparison("lt", "less", "<")
+le = comparison("le", "less_equal", "<=")
+gt = comparison("gt", "greater", ">")
+ge = comparison("ge", "greater_equal", ">=")
 
 
-@op("..., ... -> b:...")
-def lt(xp: Any, a: Array, b: Array) -> Array:
-    """a < b, element by element."""
-    return xp.less(a, b)
+def bitwise(function: str, text: str) -> Op:
+    """The op of one of NumPy's functions of the bits of two integers, or bools."""
+    name, own = f"bitwise_{function.removeprefix('bitwise_')}", getattr(np, function)
+
+    def body(xp: Any, a: Array, b: Array) -> Array:
+        return (own if xp is np else getattr(xp, function))(*_whole(name, a, b))
+
+    body.__name__, body.__doc__ = name, text
+    return op("..., ... -> i:...")(body)
 
 
-@op("..., ... -> b:...")
-def le(xp: Any, a: Array, b: Array) -> Array:
-    """a <= b, element by element."""
-    return xp.less_equal(a, b)
-
-
-@op("..., ... -> b:...")
-def gt(xp: Any, a: Array, b: Array) -> Array:
-    """a > b, element by element."""
-    return xp.greater(a, b)
-
-
-@op("..., ... -> b:...")
-def ge(xp: Any, a: Array, b: Array) -> Array:
-    """a >= b, element by element."""
-    return xp.greater_equal(a, b)
-
-
-@op("..., ... -> i:...")
-def bitwise_and(xp: Any, a: Array, b: Array) -> Array:
-    """The bits that a and b both have; of bool: both."""
-    return xp.bitwise_and(*_whole("bitwise_and", a, b))
-
-
-@op("..., ... -> i:...")
-def bitwise_or(xp: Any, a: Array, b: Array) -> Array:
-    """The bits that a or b has; of bool: one or both."""
-    return xp.bitwise_or(*_whole("bitwise_or", a, b))
-
-
-@op("..., ... -> i:...")
-def bitwise_xor(xp: Any, a: Array, b: Array) -> Array:
-    """The bits that differ; of bool: one but not both."""
-    return xp.bitwise_xor(*_whole("bitwise_xor", a, b))
+bitwise_and = bitwise("bitwise_and", "The bits that a and b both have; of bool: both.")
+bitwise_or = bitwise("bitwise_or", "The bits that a or b has; of bool: one or both.")
+bitwise_xor = bitwise("bitwise_xor", "The bits that differ; of bool: one but not both.")
+bitwise_left_shift = bitwise("left_shift", "a 2^b: the bits moved b places up.")
+bitwise_right_shift = bitwise("right_shift", "a / 2^b, rounded down: b places down.")
 
 
 @op("... -> i:...")
 def bitwise_not(xp: Any, x: Array) -> Array:
     """All bits turned: -1 - x; of bool: not x."""
     return xp.invert(*_whole("bitwise_not", x))
-
-
-@op("..., ... -> i:...")
-def bitwise_left_shift(xp: Any, a: Array, b: Array) -> Array:
-    """a 2^b: the bits moved b places up."""
-    return xp.left_shift(*_whole("bitwise_left_shift", a, b))
-
-
-@op("..., ... -> i:...")
-def bitwise_right_shift(xp: Any, a: Array, b: Array) -> Array:
-    """a / 2^b, rounded down: the bits moved b places down."""
-    return xp.right_shift(*_whole("bitwise_right_shift", a, b))
 
 
 def _whole(name: str, *numbers: Any) -> tuple[Any, ...]:

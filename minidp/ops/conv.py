@@ -18,10 +18,8 @@ from minidp.types import Array, Shape
 
 @op("n c h w, k d i j, k -> n k o p",
     check=lambda x, w, b, **geometry: output_size("conv2d", x, w, **geometry),
-    x=lambda g, w, x_shape, stride, padding, dilation, groups: conv2d_input(
-        g, w, x_shape, stride, padding, dilation, groups),
-    w=lambda g, x, w_shape, stride, padding, dilation, groups: conv2d_weight(
-        g, x, w_shape, stride, padding, dilation, groups),
+    x=lambda g, w, x_shape, constants: conv2d_input(g, w, shape=x_shape, **constants),
+    w=lambda g, x, w_shape, constants: conv2d_weight(g, x, shape=w_shape, **constants),
     b=lambda g: sum(g, dim=(0, 2, 3)))  # fmt: skip
 def conv2d(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
            padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1) -> Array:  # fmt: skip
@@ -39,8 +37,8 @@ def conv2d(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
 @op("n k o p, k d i j -> n c h w",
     dy=lambda g, w, stride, padding, dilation, groups: conv2d(
         g, w, None, stride, padding, dilation, groups),
-    w=lambda g, dy, w_shape, stride, padding, dilation, groups: conv2d_weight(
-        dy, g, w_shape, stride, padding, dilation, groups))  # fmt: skip
+    w=lambda g, dy, w_shape, constants: conv2d_weight(
+        dy, g, **constants | {"shape": w_shape}))  # fmt: skip
 def conv2d_input(xp: Any, dy: Array, w: Array, shape: Shape, stride: Pair, padding: Pair,
                  dilation: Pair, groups: int) -> Array:  # fmt: skip
     """The cotangent of conv2d's x (of ``shape``): every y spread over its window by w."""
@@ -58,8 +56,8 @@ def conv2d_input(xp: Any, dy: Array, w: Array, shape: Shape, stride: Pair, paddi
 @op("n k o p, n c h w -> k d i j",
     dy=lambda g, x, stride, padding, dilation, groups: conv2d(
         x, g, None, stride, padding, dilation, groups),
-    x=lambda g, dy, x_shape, stride, padding, dilation, groups: conv2d_input(
-        dy, g, x_shape, stride, padding, dilation, groups))  # fmt: skip
+    x=lambda g, dy, x_shape, constants: conv2d_input(
+        dy, g, **constants | {"shape": x_shape}))  # fmt: skip
 def conv2d_weight(xp: Any, dy: Array, x: Array, shape: Shape, stride: Pair, padding: Pair,
                   dilation: Pair, groups: int) -> Array:  # fmt: skip
     """The cotangent of conv2d's w (of ``shape``): each window of x weighted by its y."""

@@ -9,8 +9,7 @@ from minidp.random import Key, words
 from minidp.types import Array
 
 
-@op("... -> ...",
-    x=lambda g, p, key, row, batch_dim: dropout(g, p, key, row, batch_dim))  # fmt: skip
+@op("... -> ...", x=lambda g, constants: dropout(g, **constants))
 def dropout(xp: Any, x: Array, p: float, key: Key, row: int, batch_dim: int | None) -> Array:
     """x / (1 - p) where a random word is at least p 2^32, else 0 (Srivastava et al. 2014).
 

@@ -30,12 +30,13 @@ def erfc(xp: Any, x: Array) -> Array:
 def erfinv(xp: Any, x: Array) -> Array:
     """The inverse of erf on (-1, 1): dy/dx = sqrt(pi) / 2 e^(y^2).
 
-    Polynomials of M. B. Giles, Approximating the erfinv Function (2010), then Halley's steps."""
+    A formula of S. Winitzki, A Handy Approximation for the Error Function and its Inverse (2008),
+    right to 0.002, then three of Halley's steps, each of which makes three times the digits."""
     size = xp.abs(wide(xp, x))
     depth = -xp.log((1 - size) * (1 + size))
-    y = size * xp.where(depth < 5, _polynomial(ERFINV_NEAR, depth - 2.5),
-                        _polynomial(ERFINV_FAR, xp.sqrt(depth) - 3))  # fmt: skip
-    for _ in range(4):
+    half = 2 / (math.pi * BEND) - depth / 2
+    y = xp.sqrt(xp.sqrt(half * half + depth / BEND) - half)
+    for _ in range(3):
         near, tail = _error_function(xp, y)
         error = xp.where(y <= NEAR, near - size, (1 - size) - tail)
         step = error * xp.exp(y * y) * (math.sqrt(math.pi) / 2)
@@ -49,7 +50,7 @@ def bell(x: Any) -> Any:
     return 2 / math.sqrt(math.pi) * exp(-x * x)
 
 
-NEAR = 0.46875
+NEAR, BEND = 0.46875, 0.147
 ERF_NEAR = (
     (1.85777706184603153e-1, 3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2,
      3.20937758913846947e3),
@@ -70,11 +71,6 @@ ERFC_FAR = (
     (1, 2.56852019228982242, 1.87295284992346725, 5.27905102951428412e-1,
      6.05183413124413191e-2, 2.33520497626869185e-3),
 )  # fmt: skip
-
-ERFINV_NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-               -0.00125372503, -0.00417768164, 0.246640727, 1.50140941)  # fmt: skip
-ERFINV_FAR = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-              -0.0076224613, 0.00943887047, 1.00167406, 2.83297682)  # fmt: skip
 
 
 def _error_function(xp: Any, x: Array) -> tuple[Array, Array]:

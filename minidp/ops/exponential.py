@@ -5,12 +5,35 @@ from typing import Any
 
 import numpy as np
 
-from minidp.op import op
+from minidp.op import Op, Rule, op
 from minidp.ops.comparison import cast, full_like, where
 from minidp.types import Array
 
 __all__ = ["exp", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "pow", "rsqrt",
            "sigmoid", "sqrt", "xlogy"]  # fmt: skip
+
+
+def elementary(name: str, rule: Rule, text: str, function: str = "") -> Op:
+    """The op of NumPy's ``function`` of a float, found once; by default that of the same name."""
+    own = getattr(np, function or name)
+
+    def body(xp: Any, x: Array) -> Array:
+        return (own if xp is np else getattr(xp, own.__name__))(x)
+
+    body.__name__, body.__doc__, body.__module__ = name, text, rule.__module__
+    return op("f:... -> ...", x=rule)(body)
+
+
+exp = elementary("exp", lambda g, y: g * y, "Exponential: y = e^x; dy/dx = y.")
+expm1 = elementary("expm1", lambda g, y: g * (y + 1), "y = e^x - 1, exact near 0; dy/dx = y + 1.")
+log = elementary("log", lambda g, x: g / x, "Natural logarithm: dy/dx = 1/x.")
+log1p = elementary("log1p", lambda g, x: g / (x + 1),
+                   "y = log(1 + x), exact near 0; dy/dx = 1 / (1 + x).")  # fmt: skip
+log2 = elementary("log2", lambda g, x: g / (x * math.log(2)),
+                  "Logarithm to base 2: dy/dx = 1 / (x log 2).")  # fmt: skip
+log10 = elementary("log10", lambda g, x: g / (x * math.log(10)),
+                   "Logarithm to base 10: dy/dx = 1 / (x log 10).")  # fmt: skip
+sqrt = elementary("sqrt", lambda g, y: g / (2 * y), "Square root: dy/dx = 1 / (2 y).")
 
 
 @op("..., ... -> ...",
@@ -22,7 +45,7 @@ def pow(xp: Any, a: Array, exponent: Array) -> Array:
     if (a if hasattr(a, "dtype") else b).dtype.kind == "b":
         return xp.logical_or(a, xp.logical_not(b))
     if not hasattr(b, "dtype") or b.dtype.kind != "i":
-        return a**b
+        return a * a * a if isinstance(b, (int, float)) and b == 3 else a**b
     odd, size = 1 - 2 * (b % 2), xp.abs(a) == 1  # a^-n is an integer for a = 1 and -1 only
     return xp.where(b < 0, size * xp.where(a < 0, odd, 1), a ** xp.maximum(b, 0)).astype(b.dtype)
 
@@ -53,42 +76,6 @@ def xlogy(xp: Any, a: Array, b: Array) -> Array:
     return xp.where((a == 0) & (b == b), xp.zeros((), dtype), a * xp.log(b))
 
 
-@op("f:... -> ...", x=lambda g, y: g * y)
-def exp(xp: Any, x: Array) -> Array:
-    """Exponential: y = e^x; dy/dx = y."""
-    return xp.exp(x)
-
-
-@op("f:... -> ...", x=lambda g, y: g * (y + 1))
-def expm1(xp: Any, x: Array) -> Array:
-    """y = e^x - 1, exact near 0; dy/dx = y + 1."""
-    return xp.expm1(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g / x)
-def log(xp: Any, x: Array) -> Array:
-    """Natural logarithm: dy/dx = 1/x."""
-    return xp.log(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g / (x + 1))
-def log1p(xp: Any, x: Array) -> Array:
-    """y = log(1 + x), exact near 0; dy/dx = 1 / (1 + x)."""
-    return xp.log1p(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g / (x * math.log(2)))
-def log2(xp: Any, x: Array) -> Array:
-    """Logarithm to base 2: dy/dx = 1 / (x log 2)."""
-    return xp.log2(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g / (x * math.log(10)))
-def log10(xp: Any, x: Array) -> Array:
-    """Logarithm to base 10: dy/dx = 1 / (x log 10)."""
-    return xp.log10(x)
-
-
 @op("f:..., f:... -> ...",
     a=lambda g, a, b: g * sigmoid(a - b), b=lambda g, a, b: g * sigmoid(b - a))  # fmt: skip
 def logaddexp(xp: Any, a: Array, b: Array) -> Array:
@@ -106,12 +93,6 @@ def log1pexp(xp: Any, x: Array) -> Array:
 def sigmoid(xp: Any, x: Array) -> Array:
     """Logistic function: y = 1 / (1 + e^-x); dy/dx = y (1 - y)."""
     return (1 / (1 + xp.exp(-wide(xp, x)))).astype(x.dtype, copy=False)
-
-
-@op("f:... -> ...", x=lambda g, y: g / (2 * y))
-def sqrt(xp: Any, x: Array) -> Array:
-    """Square root: dy/dx = 1 / (2 y)."""
-    return xp.sqrt(x)
 
 
 @op("f:... -> ...", x=lambda g, y: -0.5 * g * y * y * y)

@@ -18,10 +18,9 @@ Pair = tuple[int, int]
 
 
 @composite("n c h w, k d i j, k -> n k o p", check=conv2d.check)
-def conv2d_relu(
-    xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1), padding: Pair = (0, 0),
-    dilation: Pair = (1, 1), groups: int = 1,
-) -> Array:  # fmt: skip
+def conv2d_relu(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
+                padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1
+                ) -> Array:  # fmt: skip
     """``relu`` of ``conv2d``."""
     return relu(conv2d(x, w, b, stride, padding, dilation, groups))
 
@@ -38,19 +37,16 @@ def max_pool2d_relu(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair
 
 
 @composite("f:n c ..., f:c, f:c -> n c ..., c, c, c", outputs="y mean var shift")
-def batch_norm_own_relu(
-    xp: Any, x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5
-) -> Any:
+def batch_norm_own_relu(xp: Any, x: Array, weight: Array = None, bias: Array = None,
+                        eps: float = 1e-5) -> Any:  # fmt: skip
     """``relu`` of ``batch_norm_own``, and the bias as it was, for the way back."""
     y, mean, var = batch_norm_own(x, weight, bias, eps)
     return relu(y), mean, var, full_like(mean, value=0.0) if bias is None else copy(bias)
 
 
 @composite("f:n c ..., f:n c ..., f:c, f:c, f:c, f:c -> n c ..., c, c", outputs="dx dweight dbias")
-def batch_norm_own_relu_back(
-    xp: Any, dy: Array, x: Array, mean: Array, var: Array, shift: Array, weight: Array = None,
-    eps: float = 1e-5,
-) -> Any:  # fmt: skip
+def batch_norm_own_relu_back(xp: Any, dy: Array, x: Array, mean: Array, var: Array, shift: Array,
+                             weight: Array = None, eps: float = 1e-5) -> Any:  # fmt: skip
     """The cotangents of batch_norm_own_relu's x, weight and bias; the sign of its result is
     computed again, so that nobody need keep it."""
     y = batch_norm(x, mean, var, weight, shift, eps)

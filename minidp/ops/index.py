@@ -117,8 +117,8 @@ def isin(xp: Any, elements: Array, test_elements: Array) -> Array:
 
 
 @op("i:..., v c -> ... c",
-    weight=lambda g, input, weight_shape, padding_idx: embedding_weight(
-        g, input, shape=weight_shape, padding_idx=padding_idx))  # fmt: skip
+    weight=lambda g, input, weight_shape, constants: embedding_weight(
+        g, input, shape=weight_shape, **constants))  # fmt: skip
 def embedding(xp: Any, input: Array, weight: Array, padding_idx: int | None = None) -> Array:
     """y_...c = weight_input,c, places checked; the row ``padding_idx`` gets no gradient."""
     in_range.body(xp, input, 0, weight.shape[0], "embedding")
@@ -128,9 +128,8 @@ def embedding(xp: Any, input: Array, weight: Array, padding_idx: int | None = No
 @op("... c, i:... -> v c",
     g=lambda g, input, padding_idx: embedding(
         input, g if padding_idx is None else set_at(g, 0.0, key=padding_idx)))  # fmt: skip
-def embedding_weight(
-    xp: Any, g: Array, input: Array, shape: Shape, padding_idx: int | None = None
-) -> Array:
+def embedding_weight(xp: Any, g: Array, input: Array, shape: Shape, padding_idx: int | None = None
+                     ) -> Array:  # fmt: skip
     """The cotangent of the table: zeros of ``shape`` with each row of g added at its number."""
     y = xp.zeros(shape, np.float32 if g.dtype == np.float16 else g.dtype)
     places = input.reshape(-1, 1) * shape[1] + xp.arange(shape[1])

@@ -1,6 +1,5 @@
 """Layout: the same values in another shape, order, place or number."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,16 +29,12 @@ def expand(xp: Any, x: Array, shape: Shape) -> Array:
     return xp.broadcast_to(x, shape)
 
 
-@op("*... -> ...", xs=lambda g, i, xs_shape, dim: part(g, i, xs_shape, dim))
+@op("*... -> ...", xs=lambda g, i, xs_shape, dim: narrow(
+    g, dim=dim, start=sum(s[dim] for s in xs_shape[:i]), length=xs_shape[i][dim]
+))  # fmt: skip
 def concat(xp: Any, *xs: Array, dim: int) -> Array:
     """Arrays end to end along ``dim``."""
     return xp.concatenate(xs, axis=dim)
-
-
-def part(g: Any, i: int, sizes: Sequence[Shape], dim: int) -> Any:
-    """The i-th of the pieces that were concatenated."""
-    start = int(np.sum([s[dim] for s in sizes[:i]], dtype=int))
-    return narrow(g, dim=dim, start=start, length=sizes[i][dim])
 
 
 @op("*... -> ...", xs=lambda g, i, dim: get(g, key=(slice(None),) * dim + (i,)))
@@ -58,16 +53,8 @@ def embed(x: Any, shape: Shape, dim: int, start: int) -> Any:
     return put(x, shape=shape, key=(slice(None),) * dim + (slice(start, start + x.shape[dim]),))
 
 
-@op("... -> ...", x=lambda g, x_shape, widths: get(g, key=tuple(
-    slice(before, before + n) for n, (before, _) in zip(x_shape, widths, strict=True)
-)))  # fmt: skip
-def surround(xp: Any, x: Array, widths: Sequence[tuple[int, int]], value: float) -> Array:
-    """``value`` put around x: ``widths`` places before and after each axis."""
-    return xp.pad(x, widths, constant_values=value) if widths else x.copy()
-
-
-@op("... -> ...", view=True, x=lambda g, x_shape, offset, axes: put_diagonal(
-    g, shape=x_shape, offset=offset, axes=axes))  # fmt: skip
+@op("... -> ...", view=True,
+    x=lambda g, x_shape, constants: put_diagonal(g, shape=x_shape, **constants))  # fmt: skip
 def diagonal(xp: Any, x: Array, offset: int, axes: tuple[int, int]) -> Array:
     """y_i = x_i,i+offset of two axes, as the last axis; a view."""
     return xp.diagonal(x, offset, *axes)
@@ -82,7 +69,7 @@ def put_diagonal(xp: Any, x: Array, shape: Shape, offset: int, axes: tuple[int, 
     return y
 
 
-@op("... -> ...", x=lambda g, offset, upper: triangle(g, offset=offset, upper=upper))
+@op("... -> ...", x=lambda g, constants: triangle(g, **constants))
 def triangle(xp: Any, x: Array, offset: int, upper: bool) -> Array:
     """The last two axes on and above (or below) a diagonal, zeros elsewhere."""
     return (xp.triu if upper else xp.tril)(x, offset)

@@ -168,12 +168,11 @@ def svd(xp: Any, x: Array) -> tuple[Array, Array, Array]:
 def _qr_rule(g: Any, x_shape: Any, q: Any, r: Any) -> Any:
     if x_shape[-2] < x_shape[-1]:
         raise LinAlgError(f"qr: no derivative for {x_shape}, with more columns than rows")
-    product: Any = 0.0 if g.get(1) is None else matmul(r, flipped(g[1]))
-    product = product - (0.0 if g.get(0) is None else matmul(flipped(g[0]), q))
+    dq, dr = given(g, 0, q), given(g, 1, r)
+    product = matmul(r, flipped(dr)) - matmul(flipped(dq), q)
     lower = triangle(product, offset=-1, upper=False)
     middle = triangle(product, offset=0, upper=False) + flipped(lower)
-    whole = matmul(q, middle) + (0.0 if g.get(0) is None else g[0])
-    return flipped(solve(r, flipped(whole)))
+    return flipped(solve(r, flipped(matmul(q, middle) + dq)))
 
 
 @op("f:... m n -> ... m k, ... k n", outputs="q r", x=_qr_rule)

@@ -4,32 +4,20 @@ from typing import Any
 
 from minidp.errors import ShapeError
 from minidp.op import op
+from minidp.ops import recurrent as steps
 from minidp.ops.adjoint import composite, each, given
+from minidp.ops.exponential import sigmoid
 from minidp.ops.layout import concat
 from minidp.ops.linalg import flipped, matmul
-from minidp.ops.recurrent import (
-    Sizes,
-    backwards,
-    before,
-    columns,
-    in_order,
-    joined,
-    sigmoid,
-    spans,
-    times,
-    turned,
-)
+from minidp.ops.recurrent import Sizes
 from minidp.ops.trigonometric import tanh
 from minidp.types import Array, Shape
 
 
-def _check_back(dy: Shape, dh: Shape, dc: Shape, gates: Shape, *others: Shape, **_: Any) -> None:
-    if gates[1] != 4 * dc[1]:
-        raise ShapeError(f"lstm_back(dc {dc}, gates {gates}): expected four gates per value")
-
-
-@composite("p h, n h, n h, p k, p h, n h, k h -> p k, n h, n h", outputs="da first first_cell",
-           check=_check_back)  # fmt: skip
+@composite(
+    "p h, n h, n h, p k, p h, n h, k h -> p k, n h, n h", outputs="da first first_cell",
+    check=lambda dy, dh, dc, gates, *_, **how: steps.check_gates("lstm_back", gates, 4, dc),
+)  # fmt: skip
 def lstm_back(xp: Any, dy: Array, dh: Array, dc: Array, gates: Array, cells: Array, c: Array,
               w: Array, sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
     """An LSTM backwards, from the cotangents of all states, the last ones and the last cells.
@@ -40,41 +28,38 @@ def lstm_back(xp: Any, dy: Array, dh: Array, dc: Array, gates: Array, cells: Arr
     return _walk({}, dy, dh, dc, gates, cells, c, w, None, sizes, reverse)[:3]
 
 
-def lstm_adjoint(
-    g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any, sizes: Sizes,
-    reverse: bool,
-) -> Any:  # fmt: skip
+def lstm_adjoint(g: Any, y: Any, cells: Any, gates: Any, h: Any, c: Any, w: Any, v: Any,
+                 sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
     starts, outputs = (given(g, 0, y), given(g, 1, h), given(g, 2, c)), None
     if v is None and not {3, 4} & {*g}:
         da, dh, dc = lstm_back(*starts, gates, cells, c, w, sizes=sizes, reverse=reverse)
     else:
         da, dh, dc, outputs = _walk(g, *starts, gates, cells, c, w, v, sizes, reverse)
-    dw = matmul(flipped(da), before(y, h, sizes, reverse))
+    dw = matmul(flipped(da), steps.before(y, h, sizes, reverse))
     if v is None:
         return da, dh, dc, dw, None
-    return da, dh, dc, dw, matmul(flipped(outputs), columns(gates, c.shape[1])[3] * tanh(cells))
+    o = steps.columns(gates, c.shape[1])[3]
+    return da, dh, dc, dw, matmul(flipped(outputs), o * tanh(cells))
 
 
-def _walk(
-    g: Any, dy: Any, dh: Any, dc: Any, gates: Any, cells: Any, c: Any, w: Any, v: Any,
-    sizes: Sizes, reverse: bool,
-) -> Any:  # fmt: skip
-    past, own = before(cells, c, sizes, reverse), None
-    i, f, u, o = columns(gates, c.shape[1])
+def _walk(g: Any, dy: Any, dh: Any, dc: Any, gates: Any, cells: Any, c: Any, w: Any, v: Any,
+          sizes: Sizes, reverse: bool) -> Any:  # fmt: skip
+    past, own = steps.before(cells, c, sizes, reverse), None
+    i, f, u, o = steps.columns(gates, c.shape[1])
     if 4 in g:  # something used the gates themselves
         own = g[4] * concat(i * (1 - i), f * (1 - f), 1 - u * u, o * (1 - o), dim=1)
     t = tanh(cells)
     slope, to_o = o * (1 - t * t), t * o * (1 - o)
     slopes = concat(u * i * (1 - i), past * f * (1 - f), i * (1 - u * u), dim=1)
     found, outputs = [], []
-    for n, at in backwards(sizes, reverse):
+    for n, at in steps.spans(sizes, not reverse):
         outputs.append(dh[:n] + dy[at])
         dm = outputs[-1] if v is None else outputs[-1] @ v
         d = (dc[:n] + g[3][at] if 3 in g else dc[:n]) + dm * slope[at]
-        da = concat(times(d, slopes[at]), dm * to_o[at], dim=1)
+        da = concat(steps.times(d, slopes[at]), dm * to_o[at], dim=1)
         found.append(da if own is None else da + own[at])
-        dh, dc = joined([found[-1] @ w, dh[n:]]), joined([d * f[at], dc[n:]])
-    return in_order(found, reverse), dh, dc, in_order(outputs, reverse)
+        dh, dc = steps.joined([found[-1] @ w, dh[n:]]), steps.joined([d * f[at], dc[n:]])
+    return steps.in_order(found, reverse), dh, dc, steps.in_order(outputs, reverse)
 
 
 def _check_lstm(x: Shape, h: Shape, c: Shape, w: Shape, v: Shape | None, **constants: Any) -> None:
@@ -95,13 +80,12 @@ def lstm(xp: Any, x: Array, h: Array, c: Array, w: Array, v: Array = None, *, si
     and Beaufays 2014, arXiv 1402.1128 (v)."""
     width = c.shape[1]
     y, cells = xp.empty((len(x), h.shape[1]), x.dtype), xp.empty((len(x), width), x.dtype)
-    gates, h, c, w = xp.empty(x.shape, x.dtype), h.copy(), c.copy(), turned(xp, w, sizes)
-    for start, n in spans(sizes, reverse):
-        at = slice(start, start + n)
-        a = xp.add(xp.matmul(h[:n], w), x[at], out=gates[at])
-        u = xp.tanh(a[:, 2 * width : 3 * width])
-        sigmoid(xp, a)[:, 2 * width : 3 * width] = u
-        i, f, u, o = columns(a, width)
+    gates, h, c, w = xp.empty(x.shape, x.dtype), h.copy(), c.copy(), steps.turned(xp, w, sizes)
+    for n, at in steps.spans(sizes, reverse):
+        a = xp.matmul(h[:n], w) + x[at]
+        gates[at] = sigmoid.body(xp, a)
+        i, f, u, o = steps.columns(gates[at], width)
+        u[...] = xp.tanh(steps.columns(a, width)[2])
         c[:n] = cells[at] = f * c[:n] + i * u
         m = o * xp.tanh(c[:n])
         h[:n] = y[at] = m if v is None else xp.matmul(m, v.T)

@@ -47,10 +47,18 @@ def batch_norm(xp: Any, x: Array, mean: Array, var: Array, weight: Array = None,
     return y if bias is None else y + bias.reshape(shape)
 
 
+@op("f:n c ... -> c, c", outputs="mean var")
+def batch_moments(xp: Any, x: Array) -> Any:
+    """The mean and the variance (of all: divided by their number) of each channel (axis 1); 0 and 0
+    of no values. In two passes, so that the variance of large numbers loses no digits."""
+    shape, axes, count = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim)), rows(x)
+    mean = x.sum(axis=axes) / count
+    return mean, ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / count
+
+
 @composite("f:n c ..., f:n c ..., f:c, f:c, f:c -> n c ..., c, c", outputs="dx dweight dbias")
-def batch_norm_own_back(
-    xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None, eps: float = 1e-5
-) -> Any:
+def batch_norm_own_back(xp: Any, dy: Array, x: Array, mean: Array, var: Array,
+                        weight: Array = None, eps: float = 1e-5) -> Any:  # fmt: skip
     """The cotangents of batch_norm_own's x, weight and bias.
 
     With r = 1 / sqrt(var + eps) and v = (x - mean) r: dx = weight r (dy - mean(dy) -
@@ -77,15 +85,10 @@ def _own_adjoint(g: Any, x: Any, mean: Any, var: Any, weight: Any, eps: float) -
 
 @op("f:n c ..., f:c, f:c -> n c ..., c, c", outputs="y mean var",
     **each(_own_adjoint, "x weight bias"))  # fmt: skip
-def batch_norm_own(
-    xp: Any, x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5
-) -> Any:
-    """``batch_norm`` by the mean and the variance (of all: divided by their number) of x itself.
-
-    In two passes, the mean first, so that the variance of large numbers loses no digits."""
-    shape, axes = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim))
-    mean = x.sum(axis=axes) / rows(x)
-    var = ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / rows(x)
+def batch_norm_own(xp: Any, x: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5
+                   ) -> Any:  # fmt: skip
+    """``batch_norm`` by the ``batch_moments`` of x itself."""
+    mean, var = batch_moments.body(xp, x)
     return batch_norm.body(xp, x, mean, var, weight, bias, eps), mean, var
 
 
@@ -107,10 +110,8 @@ def _check_back(dy: Shape, x: Shape, mean: Shape, *others: Any, **constants: Any
 
 @composite("f:n c ..., f:n c ..., f:n m, f:n m, f:c -> n c ..., c, c", outputs="dx dweight dbias",
            check=_check_back)  # fmt: skip
-def group_norm_back(
-    xp: Any, dy: Array, x: Array, mean: Array, r: Array, weight: Array = None,
-    center: bool = True,
-) -> Any:  # fmt: skip
+def group_norm_back(xp: Any, dy: Array, x: Array, mean: Array, r: Array, weight: Array = None,
+                    center: bool = True) -> Any:  # fmt: skip
     """The cotangents of group_norm's x, weight and bias, from that of y and what it found.
 
     With v = (x - mean) r and h = dy weight: dx = r (h - mean(h) - v mean(h v)), without mean(h)
@@ -157,10 +158,8 @@ def _check_groups(x: Shape, *vectors: Any, groups: int, **constants: Any) -> Non
 
 @op("f:n c ..., f:c, f:c -> n c ..., n m, n m", outputs="y mean r", check=_check_groups,
     **each(_adjoint, "x weight bias"))  # fmt: skip
-def group_norm(
-    xp: Any, x: Array, weight: Array = None, bias: Array = None, groups: int = 1,
-    eps: float = 1e-5, center: bool = True,
-) -> Any:  # fmt: skip
+def group_norm(xp: Any, x: Array, weight: Array = None, bias: Array = None, groups: int = 1,
+               eps: float = 1e-5, center: bool = True) -> Any:  # fmt: skip
     """y = (x - mean) r weight + bias, with the mean of each row's group of channels (axis 1) and
     r = 1 / sqrt(mean((x - mean)^2) + eps); not ``center``: 0 for the mean. All three.
 
@@ -175,22 +174,19 @@ def group_norm(
     return y if bias is None else y + bias.reshape(shape), mean, r
 
 
-def _rows_adjoint(
-    g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool
-) -> Any:
+def _rows_adjoint(g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool) -> Any:
     rows = (len(mean), math.prod(x.shape) // max(1, len(mean)))
     flat = g | {0: reshape(g[0], shape=rows)} if 0 in g else g
-    vector = weight if weight is None else reshape(weight, shape=(-1,))
+    vector = weight if weight is None or axes == 1 else reshape(weight, shape=(-1,))
     dx, *others = _adjoint(flat, reshape(x, shape=rows), mean, r, vector, center)
-    return reshape(dx, shape=x.shape), *(reshape(v, shape=x.shape[-axes:]) for v in others)
+    others = others if axes == 1 else [reshape(v, shape=x.shape[-axes:]) for v in others]
+    return reshape(dx, shape=x.shape), *others
 
 
 @op("f:..., f:..., f:... -> ..., n m, n m", outputs="y mean r",
     **each(_rows_adjoint, "x weight bias"))  # fmt: skip
-def layer_norm(
-    xp: Any, x: Array, weight: Array = None, bias: Array = None, axes: int = 1, eps: float = 1e-5,
-    center: bool = True,
-) -> Any:  # fmt: skip
+def layer_norm(xp: Any, x: Array, weight: Array = None, bias: Array = None, axes: int = 1,
+               eps: float = 1e-5, center: bool = True) -> Any:  # fmt: skip
     """``group_norm`` of the last ``axes`` together, by weights and biases of their shape."""
     given = x.reshape(math.prod(x.shape[:-axes]), math.prod(x.shape[-axes:]))
     vectors = (v if v is None else v.reshape(-1) for v in (weight, bias))

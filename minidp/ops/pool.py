@@ -47,8 +47,7 @@ def max_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dil
 def max_pool2d_input(xp: Any, dy: Array, index: Array, shape: Shape, kernel: Pair, stride: Pair,
                      padding: Pair, dilation: Pair) -> Array:  # fmt: skip
     """The cotangent of max_pool2d's x: each y added at the place it came from."""
-    h, w = shape[2:]
-    size = dy.shape[2:]
+    (h, w), size = shape[2:], dy.shape[2:]
     dx = _padded_to(xp, xp.zeros(shape, dy.dtype), kernel, stride, padding, size, 0, dilation)
     for offset, (_, window) in enumerate(offsets(kernel, size, stride, dilation)):
         dx[window] += xp.where(index == offset, dy, xp.zeros((), dy.dtype))
@@ -56,8 +55,8 @@ def max_pool2d_input(xp: Any, dy: Array, index: Array, shape: Shape, kernel: Pai
 
 
 @op("n c h w, i:n c o p -> n c o p",
-    x=lambda g, index, x_shape, kernel, stride, padding, dilation: max_pool2d_input(
-        g, index, x_shape, kernel, stride, padding, dilation))  # fmt: skip
+    x=lambda g, index, x_shape, constants: max_pool2d_input(
+        g, index, shape=x_shape, **constants))  # fmt: skip
 def max_pool2d_gather(xp: Any, x: Array, index: Array, kernel: Pair, stride: Pair,
                       padding: Pair, dilation: Pair) -> Array:  # fmt: skip
     """The values of x at the places that max_pool2d chose."""
@@ -90,8 +89,7 @@ def avg_pool2d(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, siz
 def avg_pool2d_input(xp: Any, dy: Array, shape: Shape, kernel: Pair, stride: Pair, padding: Pair,
                      count_include_pad: bool) -> Array:  # fmt: skip
     """The cotangent of avg_pool2d's x: each y shared evenly among its window."""
-    h, w = shape[2:]
-    size = dy.shape[2:]
+    (h, w), size = shape[2:], dy.shape[2:]
     counts = window_counts(xp, shape, kernel, stride, padding, size, count_include_pad, dy.dtype)
     share = dy / counts
     dx = _padded_to(xp, xp.zeros(shape, dy.dtype), kernel, stride, padding, size, 0)

@@ -6,34 +6,28 @@ walks the steps the other way with the cotangent of the state alone: what else a
 it with is computed for all steps at once, and weights get theirs from one product over all rows.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from minidp.errors import ShapeError
 from minidp.op import op
 from minidp.ops.adjoint import each, given
 from minidp.ops.arithmetic import relu_input
 from minidp.ops.comparison import full_like
 from minidp.ops.layout import concat
 from minidp.ops.linalg import flipped, matmul
-from minidp.types import Array
+from minidp.types import Array, Shape
 
 Sizes = tuple[int, ...]
 
 
-def spans(sizes: Sizes, reverse: bool) -> list[tuple[int, int]]:
-    """(first row, rows) of each step, in the order of computing."""
+def spans(sizes: Sizes, reverse: bool) -> list[tuple[int, slice]]:
+    """(rows, where they are) of each step as computed; backward goes the other way."""
     starts = np.cumsum((0, *sizes[:-1]), dtype=int).tolist()
-    steps = list(zip(starts, sizes, strict=True))
+    steps = [(n, slice(start, start + n)) for start, n in zip(starts, sizes, strict=True)]
     return steps[::-1] if reverse else steps
-
-
-def backwards(sizes: Sizes, reverse: bool) -> Iterator[tuple[int, slice]]:
-    """(rows, where they are) of each step, the last computed first."""
-    for start, n in reversed(spans(sizes, reverse)):
-        yield n, slice(start, start + n)
 
 
 def joined(parts: list[Any]) -> Any:
@@ -50,9 +44,9 @@ def in_order(steps: list[Any], reverse: bool) -> Any:
 def before(y: Any, initial: Any, sizes: Sizes, reverse: bool) -> Any:
     """The state that each row met: that of its sequence one step before, or the initial one."""
     steps = spans(sizes, reverse)
-    found = [[initial[: steps[0][1]]]]
-    for (start, last), (_, n) in pairwise(steps):
-        found.append([y[start : start + min(n, last)], initial[last:n]])
+    found = [[initial[: steps[0][0]]]]
+    for (last, at), (n, _) in pairwise(steps):
+        found.append([y[at.start : at.start + min(n, last)], initial[last:n]])
     ordered = found[::-1] if reverse else found
     return joined([part for step in ordered for part in step])
 
@@ -71,9 +65,9 @@ def columns(gates: Any, width: int) -> list[Any]:
 def rnn_adjoint(g: Any, y: Any, h: Any, w: Any, sizes: Sizes, reverse: bool, relu: bool) -> Any:
     slope = relu_input(full_like(y, value=1.0), y) if relu else 1 - y * y
     into, d, found = given(g, 0, y), given(g, 1, h), []
-    for n, at in backwards(sizes, reverse):
+    for n, at in spans(sizes, not reverse):
         found.append((d[:n] + into[at]) * slope[at])
-        d = joined([found[-1] @ w, d[n:]])
+        d = joined([matmul(found[-1], w), d[n:]])
     dx = in_order(found, reverse)
     return dx, d, matmul(flipped(dx), before(y, h, sizes, reverse))
 
@@ -84,21 +78,19 @@ def rnn(xp: Any, x: Array, h: Array, w: Array, sizes: Sizes, reverse: bool, relu
 
     Source: Elman 1990, "Finding structure in time"."""
     y, h, w = xp.empty_like(x), h.copy(), turned(xp, w, sizes)
-    for start, n in spans(sizes, reverse):
+    for n, at in spans(sizes, reverse):
         a = xp.matmul(h[:n], w)
-        a += x[start : start + n]
-        h[:n] = y[start : start + n] = xp.maximum(a, xp.zeros((), a.dtype)) if relu else xp.tanh(a)
+        a += x[at]
+        h[:n] = y[at] = xp.maximum(a, xp.zeros((), a.dtype)) if relu else xp.tanh(a)
     return y, h
+
+
+def check_gates(name: str, x: Shape, count: int, state: Shape) -> None:
+    """ShapeError unless x has ``count`` columns for each value of a state."""
+    if x[1] != count * state[1]:
+        raise ShapeError(f"{name}(gates {x}, state {state}): expected {count} gates per value")
 
 
 def turned(xp: Any, w: Array, sizes: Sizes) -> Array:
     """w^T, copied for the sake of faster products where there are several."""
     return w.T if len(sizes) < 3 else xp.ascontiguousarray(w.T)
-
-
-def sigmoid(xp: Any, a: Array) -> Array:
-    """1 / (1 + e^-a), in place."""
-    xp.negative(a, out=a)
-    xp.exp(a, out=a)
-    a += 1
-    return xp.reciprocal(a, out=a)

@@ -11,18 +11,22 @@ from minidp.ops.comparison import cast, full_like, where
 from minidp.ops.exponential import exp, wide
 from minidp.ops.layout import concat, expand, narrow, unsqueeze_all
 from minidp.shapes import axes_of, axis_of
-from minidp.types import Array, Shape
+from minidp.types import Array, DType, Shape
 
 
 @op("... -> ...", x=lambda g, x_shape, dim, keepdim: spread(g, x_shape, dim, keepdim))
 def sum(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Sum over ``dim`` (None: all axes); float16 is added in float32, integers in int64."""
     x = xp.asarray(x)
-    axes = axes_of("sum", dim, x.ndim)
-    wide = {"e": np.float32, "f": None, "d": None}.get(x.dtype.char, np.int64)
-    return x.sum(axis=axes, keepdims=keepdim, dtype=wide).astype(
-        x.dtype if x.dtype.char == "e" else wide or x.dtype, copy=False
-    )
+    kept, wide = _of_sums(x)
+    y = x.sum(axis=axes_of("sum", dim, x.ndim), keepdims=keepdim, dtype=wide)
+    return y.astype(kept, copy=False)
+
+
+def _of_sums(x: Array) -> tuple[DType, DType]:
+    """The dtype of sums of x, and that in which they are added."""
+    kept = x.dtype if x.dtype.kind == "f" else np.dtype(np.int64)
+    return kept, np.dtype(np.float32) if x.dtype.char == "e" else kept
 
 
 def spread(g: Any, shape: Shape, dim: Any, keepdim: bool) -> Any:
@@ -69,14 +73,12 @@ def argmax(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     >>> dp.argmax(dp.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1)
     tensor([1, 0])
     """
-    _nonempty("argmax", x, dim)
     return xp.argmax(x, axis=_axis("argmax", x, dim), keepdims=keepdim)
 
 
 @op("... -> i:...")
 def argmin(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
     """Where the smallest value is (the first of equals) along ``dim``, or in the flat array."""
-    _nonempty("argmin", x, dim)
     return xp.argmin(x, axis=_axis("argmin", x, dim), keepdims=keepdim)
 
 
@@ -98,8 +100,7 @@ def any(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Array:
 def cumsum(xp: Any, x: Array, dim: int, backward: bool = False) -> Array:
     """Running sums along ``dim``, from the end if ``backward``; dtypes as those of ``sum``."""
     order = (slice(None),) * dim + (slice(None, None, -1),) if backward else ...
-    kept = x.dtype if x.dtype.kind == "f" else np.dtype(np.int64)
-    wide = {"e": np.float32}.get(x.dtype.char, kept)
+    kept, wide = _of_sums(x)
     return xp.cumsum(x[order], axis=dim, dtype=wide)[order].astype(kept, copy=False)
 
 
@@ -142,17 +143,12 @@ def logsumexp(xp: Any, x: Array, dim: Any = None, keepdim: bool = False) -> Arra
 
 
 @op("... -> i:...")
-def argsort(xp: Any, x: Array, dim: int, descending: bool = False) -> Array:
-    """The order of the values along ``dim``, NaN as the largest; equal ones stay in order."""
-    if not descending:
-        return xp.argsort(x, axis=dim, kind="stable")
-    return x.shape[dim] - 1 - xp.flip(xp.argsort(xp.flip(x, dim), axis=dim, kind="stable"), dim)
-
-
-@op("... -> i:...")
-def ranked(xp: Any, x: Array, dim: int, start: int, stop: int, descending: bool = False) -> Array:
-    """The places of ranks ``start`` to ``stop`` in the order of ``argsort``."""
-    order = argsort.body(xp, x, dim, descending)
+def argsort(xp: Any, x: Array, dim: int, descending: bool = False, start: int = 0,
+            stop: int | None = None) -> Array:  # fmt: skip
+    """The order of the values along ``dim``, of those with ranks ``start`` to ``stop``; NaN is the
+    largest, equal ones stay in order."""
+    order = xp.argsort(xp.flip(x, dim) if descending else x, axis=dim, kind="stable")
+    order = x.shape[dim] - 1 - xp.flip(order, dim) if descending else order
     return order[(slice(None),) * dim + (slice(start, stop),)]
 
 
@@ -185,11 +181,11 @@ def unique(xp: Any, x: Array, dim: int | None = None) -> tuple[Array, Array, Arr
 
 def _axes_or_none(name: str, dim: Any, x: Array) -> tuple[int, ...]:
     """The axes that ``dim`` means; () and [] mean none, where other reductions take all."""
-    empty = isinstance(dim, (tuple, list)) and len(dim) == 0
-    return () if empty else axes_of(name, dim, x.ndim)
+    return () if dim in ((), []) else axes_of(name, dim, x.ndim)
 
 
 def _axis(name: str, x: Array, dim: Any) -> int | None:
+    _nonempty(name, x, dim)
     return None if dim is None else axis_of(name, dim, x.ndim)
 
 

@@ -5,7 +5,6 @@ each normalises its values by the merged ones. Backward each adds its cotangents
 sums, and each finds the cotangents of its values. What is exchanged is a few numbers a channel.
 """
 
-import math
 from typing import Any
 
 from minidp.op import op
@@ -19,20 +18,6 @@ from minidp.types import Array
 
 STATISTICS = "batch norm"
 """What the exchange is called."""
-
-
-def _size(x: Any) -> int:
-    """How many values a channel has."""
-    return math.prod(x.shape) // max(1, x.shape[1])
-
-
-@op("f:n c ... -> c, c", outputs="mean var")
-def batch_moments(xp: Any, x: Array) -> Any:
-    """The mean and the variance (of all: divided by their number) of each channel (axis 1); 0 and 0
-    of no values."""
-    shape, axes, count = (1, -1, *(1,) * (x.ndim - 2)), (0, *range(2, x.ndim)), max(1, _size(x))
-    mean = x.sum(axis=axes) / count
-    return mean, ((x - mean.reshape(shape)) ** 2).sum(axis=axes) / count
 
 
 @op("f:k m -> c, c, one", outputs="mean var count")
@@ -50,10 +35,9 @@ def merged_moments(xp: Any, rows: Array) -> Any:
 
 
 @op("f:n c ..., f:n c ..., f:c, f:c, f:c, f:c -> c, c", outputs="total along")
-def batch_norm_sums(
-    xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None,
-    bias: Array = None, eps: float = 1e-5, rectify: bool = False,
-) -> Any:  # fmt: skip
+def batch_norm_sums(xp: Any, dy: Array, x: Array, mean: Array, var: Array, weight: Array = None,
+                    bias: Array = None, eps: float = 1e-5, rectify: bool = False
+                    ) -> Any:  # fmt: skip
     """Sums over each channel of dy, and of dy (x - mean); with ``rectify`` of what relu lets
     back of dy: only for that are weight and bias needed."""
     if rectify:
@@ -63,10 +47,9 @@ def batch_norm_sums(
 
 
 @op("f:n c ..., f:n c ..., f:c, f:c, f:two, f:one, f:c, f:c -> n c ...")
-def batch_norm_back(
-    xp: Any, dy: Array, x: Array, mean: Array, var: Array, sums: Array, count: Array,
-    weight: Array = None, bias: Array = None, eps: float = 1e-5, rectify: bool = False,
-) -> Any:  # fmt: skip
+def batch_norm_back(xp: Any, dy: Array, x: Array, mean: Array, var: Array, sums: Array,
+                    count: Array, weight: Array = None, bias: Array = None, eps: float = 1e-5,
+                    rectify: bool = False) -> Any:  # fmt: skip
     """The cotangent of x: with r = 1 / sqrt(var + eps), and the ``sums`` of batch_norm_sums over
     all ``count`` values, dx = weight r (dy - total / count - (x - mean) r^2 along / count)."""
     if rectify:
@@ -78,11 +61,6 @@ def batch_norm_back(
     return dx * (r if weight is None else r * weight).reshape(shape)
 
 
-def _everywhere(*parts: Any) -> Any:
-    """Vectors end to end, added over all replicas."""
-    return all_reduce(concat(*parts, dim=0), name=f"{STATISTICS} backward")
-
-
 def _adjoint(g: Any, x: Any, mean: Any, var: Any, count: Any, r: Any, weight: Any, bias: Any,
              eps: float, rectify: bool) -> Any:  # fmt: skip
     """The cotangents of x, weight and bias; composed of ops where it is to be differentiated."""
@@ -92,7 +70,8 @@ def _adjoint(g: Any, x: Any, mean: Any, var: Any, count: Any, r: Any, weight: An
             dy = relu_input(dy, batch_norm(x, mean, var, *affine, eps=eps))
         return _composed(dy, x, count, weight, eps)
     total, along = batch_norm_sums(dy, x, mean, var, *affine, **options)
-    dx = batch_norm_back(dy, x, mean, var, _everywhere(total, along), count, *affine, **options)
+    sums = all_reduce(concat(total, along, dim=0), name=f"{STATISTICS} backward")
+    dx = batch_norm_back(dy, x, mean, var, sums, count, *affine, **options)
     return dx, along * r, total
 
 
@@ -110,10 +89,9 @@ def _composed(g: Any, x: Any, count: Any, weight: Any, eps: float) -> Any:
 
 @op("f:n c ..., f:c, f:c, f:one, f:c, f:c -> n c ..., c", outputs="y r",
     **each(_adjoint, "x weight bias"))  # fmt: skip
-def batch_norm_shared(
-    xp: Any, x: Array, mean: Array, var: Array, count: Array, weight: Array = None,
-    bias: Array = None, eps: float = 1e-5, rectify: bool = False,
-) -> Any:  # fmt: skip
+def batch_norm_shared(xp: Any, x: Array, mean: Array, var: Array, count: Array,
+                      weight: Array = None, bias: Array = None, eps: float = 1e-5,
+                      rectify: bool = False) -> Any:  # fmt: skip
     """``batch_norm`` by the mean and the variance of all ``count`` values of all replicas, with
     ``rectify`` and relu; and r = 1 / sqrt(var + eps). Its rule knows that they depend on x."""
     y = batch_norm.body(xp, x, mean, var, weight, bias, eps)

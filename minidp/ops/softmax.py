@@ -76,8 +76,7 @@ def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
 
 
 @op("n c ..., i:n ... -> n ...", check=_check_labels,
-    x=lambda g, x, target, ignore_index: cross_entropy_input(
-        g, x, target, ignore_index=ignore_index))  # fmt: skip
+    x=lambda g, x, target, constants: cross_entropy_input(g, x, target, **constants))  # fmt: skip
 def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
     """Losses log sum_c e^x_c - x_target for logits x over axis 1; 0 where target is ignored.
 
@@ -86,11 +85,9 @@ def cross_entropy(xp: Any, x: Array, target: Array, ignore_index: int = -100) ->
     kept = target != ignore_index
     if x.size == 0:
         return xp.zeros(target.shape, x.dtype)
-    shifted = wide(xp, x) - x.max(axis=1, keepdims=True)
-    total = xp.log(xp.exp(shifted).sum(axis=1))
     index = xp.expand_dims(xp.where(kept, target, 0), 1)
-    chosen = xp.take_along_axis(shifted, index, axis=1)[:, 0]
-    return xp.where(kept, total - chosen, xp.zeros((), x.dtype)).astype(x.dtype, copy=False)
+    chosen = xp.take_along_axis(log_softmax.body(xp, x, 1), index, axis=1)[:, 0]
+    return xp.where(kept, 0 - chosen, xp.zeros((), x.dtype))
 
 
 @composite("n ..., n c ..., i:n ... -> n c ...")
@@ -104,8 +101,8 @@ def cross_entropy_input(xp: Any, dy: Array, x: Array, target: Array, ignore_inde
 
 
 @op("n c ..., i:n ... ->", check=_check_labels,
-    x=lambda g, x, target, ignore_index: cross_entropy_mean_input(
-        g, x, target, ignore_index=ignore_index))  # fmt: skip
+    x=lambda g, x, target, constants: cross_entropy_mean_input(
+        g, x, target, **constants))  # fmt: skip
 def cross_entropy_mean(xp: Any, x: Array, target: Array, ignore_index: int = -100) -> Array:
     """The mean of ``cross_entropy`` over the targets that are not ignored, NaN of none."""
     with switched(watch=None):
@@ -126,9 +123,8 @@ def cross_entropy_mean_input(xp: Any, dy: Array, x: Array, target: Array, ignore
     return cross_entropy_input(share, x, target, ignore_index)
 
 
-def check_classes(
-    xp: Any, target: Array, count: int, ignore_index: int | None, name: str = "cross_entropy"
-) -> None:
+def check_classes(xp: Any, target: Array, count: int, ignore_index: int | None,
+                  name: str = "cross_entropy") -> None:  # fmt: skip
     """Raise PlaceError when a class label is neither in 0 .. count-1 nor ignored."""
     wrong = (target < 0) | (target >= count)
     if ignore_index is not None:

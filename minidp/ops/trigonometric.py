@@ -4,47 +4,31 @@ from typing import Any
 
 from minidp.op import op
 from minidp.ops.comparison import where
-from minidp.ops.exponential import rsqrt
+from minidp.ops.exponential import elementary, rsqrt
 from minidp.types import Array
 
 __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "hypot",
            "sin", "sinh", "tan", "tanh"]  # fmt: skip
 
 
-@op("f:... -> ...", x=lambda g, x: g * cos(x))
-def sin(xp: Any, x: Array) -> Array:
-    """Sine of radians: dy/dx = cos x."""
-    return xp.sin(x)
-
-
-@op("f:... -> ...", x=lambda g, x: -g * sin(x))
-def cos(xp: Any, x: Array) -> Array:
-    """Cosine of radians: dy/dx = -sin x."""
-    return xp.cos(x)
-
-
-@op("f:... -> ...", x=lambda g, y: g * (1 + y * y))
-def tan(xp: Any, x: Array) -> Array:
-    """Tangent of radians: dy/dx = 1 + y^2."""
-    return xp.tan(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g * rsqrt(1 - x * x))
-def asin(xp: Any, x: Array) -> Array:
-    """Arc sine: dy/dx = 1 / sqrt(1 - x^2)."""
-    return xp.arcsin(x)
-
-
-@op("f:... -> ...", x=lambda g, x: -g * rsqrt(1 - x * x))
-def acos(xp: Any, x: Array) -> Array:
-    """Arc cosine: dy/dx = -1 / sqrt(1 - x^2)."""
-    return xp.arccos(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g / (1 + x * x))
-def atan(xp: Any, x: Array) -> Array:
-    """Arc tangent: dy/dx = 1 / (1 + x^2)."""
-    return xp.arctan(x)
+sin = elementary("sin", lambda g, x: g * cos(x), "Sine of radians: dy/dx = cos x.")
+cos = elementary("cos", lambda g, x: -g * sin(x), "Cosine of radians: dy/dx = -sin x.")
+tan = elementary("tan", lambda g, y: g * (1 + y * y), "Tangent of radians: dy/dx = 1 + y^2.")
+asin = elementary("asin", lambda g, x: g * rsqrt(1 - x * x),
+                  "Arc sine: dy/dx = 1 / sqrt(1 - x^2).", "arcsin")  # fmt: skip
+acos = elementary("acos", lambda g, x: -g * rsqrt(1 - x * x),
+                  "Arc cosine: dy/dx = -1 / sqrt(1 - x^2).", "arccos")  # fmt: skip
+atan = elementary("atan", lambda g, x: g / (1 + x * x),
+                  "Arc tangent: dy/dx = 1 / (1 + x^2).", "arctan")  # fmt: skip
+sinh = elementary("sinh", lambda g, x: g * cosh(x), "Hyperbolic sine: dy/dx = cosh x.")
+cosh = elementary("cosh", lambda g, x: g * sinh(x), "Hyperbolic cosine: dy/dx = sinh x.")
+tanh = elementary("tanh", lambda g, y: g * (1 - y * y), "Hyperbolic tangent: dy/dx = 1 - y^2.")
+asinh = elementary("asinh", lambda g, x: g * rsqrt(x * x + 1),
+                   "Inverse hyperbolic sine: dy/dx = 1 / sqrt(x^2 + 1).", "arcsinh")  # fmt: skip
+acosh = elementary("acosh", lambda g, x: g * rsqrt(x * x - 1),
+                   "Inverse hyperbolic cosine: dy/dx = 1 / sqrt(x^2 - 1).", "arccosh")  # fmt: skip
+atanh = elementary("atanh", lambda g, x: g / (1 - x * x),
+                   "Inverse hyperbolic tangent: dy/dx = 1 / (1 - x^2).", "arctanh")  # fmt: skip
 
 
 @op("f:..., f:... -> ...",
@@ -64,39 +48,3 @@ def _square(a: Any, b: Any) -> Any:
 def hypot(xp: Any, a: Array, b: Array) -> Array:
     """The hypotenuse sqrt(a^2 + b^2), without overflow; dy/da = a / y."""
     return xp.hypot(a, b)
-
-
-@op("f:... -> ...", x=lambda g, x: g * cosh(x))
-def sinh(xp: Any, x: Array) -> Array:
-    """Hyperbolic sine: dy/dx = cosh x."""
-    return xp.sinh(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g * sinh(x))
-def cosh(xp: Any, x: Array) -> Array:
-    """Hyperbolic cosine: dy/dx = sinh x."""
-    return xp.cosh(x)
-
-
-@op("f:... -> ...", x=lambda g, y: g * (1 - y * y))
-def tanh(xp: Any, x: Array) -> Array:
-    """Hyperbolic tangent: dy/dx = 1 - y^2."""
-    return xp.tanh(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g * rsqrt(x * x + 1))
-def asinh(xp: Any, x: Array) -> Array:
-    """Inverse hyperbolic sine: dy/dx = 1 / sqrt(x^2 + 1)."""
-    return xp.arcsinh(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g * rsqrt(x * x - 1))
-def acosh(xp: Any, x: Array) -> Array:
-    """Inverse hyperbolic cosine: dy/dx = 1 / sqrt(x^2 - 1)."""
-    return xp.arccosh(x)
-
-
-@op("f:... -> ...", x=lambda g, x: g / (1 - x * x))
-def atanh(xp: Any, x: Array) -> Array:
-    """Inverse hyperbolic tangent: dy/dx = 1 / (1 - x^2)."""
-    return xp.arctanh(x)

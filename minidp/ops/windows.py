@@ -48,8 +48,8 @@ def overlap(xp: Any, dy: Array, shape: Shape, dim: int, stride: int = 1,
     return x
 
 
-@op("... -> ...", x=lambda g, x_shape, dim, index, weight: resample_input(
-    g, length=x_shape[dim], dim=dim, index=index, weight=weight))  # fmt: skip
+@op("... -> ...", x=lambda g, x_shape, dim, constants: resample_input(
+    g, length=x_shape[dim], **constants))  # fmt: skip
 def resample(xp: Any, x: Array, dim: int, index: Array, weight: Any = None) -> Array:
     """y[..., o, ...] = sum_k weight[o, k] x[..., index[o, k], ...] along ``dim``.
 

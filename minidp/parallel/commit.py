@@ -34,9 +34,17 @@ class Commit:
 
     def __init__(self, world: World, numbers: Sequence[float], whole: bool) -> None:
         self.world = world
-        self.sums = world.reduction.finish(numbers, whole)
+        self.sums = world.reduction.finish(numbers, whole, self._may_add_later())
         self.totals = self.sums[-1].riding if self.sums else agree(world.comm, numbers, "loss")
         self.verdict = Verdict(self.totals)
+
+    def _may_add_later(self) -> bool:
+        """Whether nobody looks at sums before the update: then both may be done together. A
+        timeline is to show them apart."""
+        world = self.world
+        cpu = world.store == "local" and all(place.type == "cpu" for place in world.places)
+        looked_at = any(each.looks for each in world.inspections)
+        return cpu and not looked_at and world.exchange.recording is None
 
     def happen(
         self, optimizer: Any, updates: Sequence[BucketUpdate],

@@ -44,7 +44,16 @@ class Sum(Work):
 
     @abstractmethod
     def slice(self) -> Array:
-        """The sum, of which only this rank's slice (see ``bounds``) need be there yet."""
+        """The sum, of which only this rank's slice (see ``bounds``) need be there yet; not even
+        that where the communicator adds ``later``."""
+
+    def parts(self) -> list[Array]:
+        """This rank's slices of what all gave, if they are still to be added, into the first."""
+        return []
+
+    def advance(self) -> None:
+        """Add this rank's slice, if that can be done and has not been."""
+        return
 
 
 class Communicator(ABC):
@@ -58,6 +67,8 @@ class Communicator(ABC):
     size: int
     exchange: Exchange
     step: int = 0
+    later: bool = False
+    """Whether slices of buckets that are asked for are left to be added by ``advance``."""
 
     @abstractmethod
     def all_reduce(self, array: Array, name: str, among: Sequence[int] | None = None) -> Work:

@@ -67,6 +67,10 @@ def told(loss: Any, denominator: Any) -> AbstractContextManager[None]:
     return switched(denominator=lambda weight: weight if denominator is None else denominator)
 
 
+class SumsWantedError(ReplicaError):
+    """A sum over all rows was asked for in a part of a step of which it is not known yet."""
+
+
 class Sums:
     """The sums that the means of a step consist of, over all its parts and replicas.
 
@@ -78,6 +82,7 @@ class Sums:
     def __init__(self) -> None:
         self.noted: list[list[Array]] = []
         """By part, and in the order in which they were met."""
+        self._slopes: dict[int, Array] = {}
         self._totals: list[Array] = []
         self._part, self._place, self._complete = -1, 0, False
 
@@ -102,6 +107,9 @@ class Sums:
             self.noted[self._part].append(own.array)
             return own
         result: Tensor = completed(own, aside(_others, own.detach()), factor=1 / fraction)
+        if result.requires_grad:
+            place = self._place - 1
+            result.register_hook(lambda g: aside(_agree, g, place, fraction))
         return result
 
     def others(self, own: Tensor) -> Tensor:
@@ -111,6 +119,18 @@ class Sums:
         total = self._totals[place].reshape(own.shape).astype(own.dtype)
         result: Tensor = Tensor(total).to(own.device) - own
         return result
+
+    def agree(self, slope: Array, place: int) -> None:
+        """A ReplicaError when the loss of a part does not depend on a sum as that of the first
+        does: what that means for the rows of other parts is not known."""
+        first = np.asarray(self._slopes.setdefault(place, slope))
+        limit = 1e4 * np.finfo(slope.dtype).eps
+        if not np.allclose(slope, first, limit, limit * float(np.abs(first).max()), True):
+            raise ReplicaError(
+                f"accumulate: the rows of each part depend on sum {place + 1} over all rows in a "
+                "way of their own, so that its gradient is not known before all parts have run: "
+                "leave out accumulate, or detach the sum (the mean) where rows are computed from it"
+            )
 
     def _check_noted(self, own: Tensor, place: int) -> None:
         """A ReplicaError when a part's own sum is no longer what was noted of it."""
@@ -129,3 +149,8 @@ def _others(own: Tensor) -> Tensor:
     """Of the running step: a captured one looks again each time."""
     result: Tensor = mode.replica.now.sums.others(own)  # type: ignore[union-attr]
     return result
+
+
+@told_as("the slopes of the parts agree")
+def _agree(g: Tensor, place: int, fraction: float) -> None:
+    mode.replica.now.sums.agree(host(g) / fraction, place)  # type: ignore[union-attr]

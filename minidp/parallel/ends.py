@@ -7,7 +7,7 @@ the cotangents and start the reduction. See ``minidp.ops.collective``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minidp.backend import get_backend
 from minidp.device import Device
@@ -19,6 +19,9 @@ from minidp.parallel.memory import Memory, moved
 from minidp.parallel.total import Total
 from minidp.tensor import Tensor
 from minidp.types import Array
+
+if TYPE_CHECKING:
+    from minidp.parallel.together import Together
 
 
 def _nothing() -> None:
@@ -45,6 +48,8 @@ class BucketEnd:
             self.values = get_backend(device.type).put(memory.data, device.index)
         self._views = bucket.views(self.values)
         self._room = Total(bucket, device)
+        self.together: Together | None = None
+        """What this replica's updates keep from step to step."""
         self.begin()
 
     def __str__(self) -> str:

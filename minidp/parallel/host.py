@@ -3,7 +3,8 @@
 An all-reduce has no root. When every rank has given its array, each adds its own slice of all of
 them, in a balanced tree over ranks, into the first rank's array; small arrays every rank adds for
 itself. A rank also works on rounds that became complete while it was computing, each time it
-gives something new: so reduction overlaps with backward without threads of its own.
+gives something new: so reduction overlaps with backward without threads of its own. What is left
+at the end of a step may be added ``later``, together with the update.
 """
 
 from __future__ import annotations
@@ -39,24 +40,31 @@ class HostSum(Sum):
         """Whether everyone has given and this rank's slice has not been added."""
         return self.round.complete and not self.reduced
 
-    def advance(self) -> None:
-        """Add this rank's slice, if that can be done."""
+    def parts(self) -> list[Array]:
         if not self.ready:
-            return
-        self.reduced, began = True, perf_counter_ns()
+            return []
         arrays = [self.round.given[rank][0].reshape(-1) for rank in self.round.members]
         cuts = bounds(arrays[0].size, len(arrays))
         place = self.round.members.index(self.communicator.rank)
-        tree_sum([a[cuts[place] : cuts[place + 1]] for a in arrays])
+        return [array[cuts[place] : cuts[place + 1]] for array in arrays]
+
+    def advance(self) -> None:
+        if not self.ready:
+            return
+        began, parts = perf_counter_ns(), self.parts()
+        self.reduced = True
+        tree_sum(parts)
         link, tag = self.communicator, self.round.tag
+        size = self.round.given[link.rank][0].nbytes
         link.exchange.reducing[link.rank] += (perf_counter_ns() - began) / 1e9
-        link.exchange.moment(link.rank, "reduce", tag.name, arrays[0].nbytes, began)
+        link.exchange.moment(link.rank, "reduce", tag.name, size, began)
         link.exchange.finish(link.rank, self.round)
 
     def slice(self) -> Array:
         link, current = self.communicator, self.round
         link.meet(current, lambda: current.complete)
-        self.advance()
+        if not link.later:
+            self.advance()
         given = [current.given[rank] for rank in current.members]
         self.numbers = tree_total([numbers for _, numbers in given])
         link.forget(self)
@@ -160,7 +168,7 @@ class HostCommunicator(Communicator):
 
     def progress(self) -> None:
         """Work on rounds that became complete since."""
-        for work in self._open:
+        for work in () if self.later else self._open:
             work.advance()
 
     def meet(self, current: Round, until: Callable[[], bool]) -> None:
@@ -168,9 +176,12 @@ class HostCommunicator(Communicator):
         while not until():
             self.progress()
             self.exchange.wait(
-                self.rank, lambda: until() or any(w.ready for w in self._open),
+                self.rank, lambda: until() or self._has_work(),
                 current.tag, current.missing,
             )  # fmt: skip
+
+    def _has_work(self) -> bool:
+        return not self.later and any(work.ready for work in self._open)
 
     def forget(self, work: HostSum) -> None:
         self._open.remove(work)

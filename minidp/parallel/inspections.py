@@ -40,9 +40,10 @@ class Verdict:
 
 
 class Inspection:
-    """One look at a step. ``whole``: it needs all of each sum, not this replica's slice alone."""
+    """One look at a step. ``looks``: it looks at sums; ``whole``: it needs all of each, not this
+    replica's slice alone."""
 
-    whole = False
+    looks, whole = True, False
 
     def numbers(self, sums: Sequence[BucketSum], rank: int, size: int) -> list[float]:
         """What this replica finds; the numbers of all replicas are added."""
@@ -79,6 +80,8 @@ class Finite(Inspection):
 
 class Used(Inspection):
     """Every parameter should be reached by backward: else a warning, once for each, or an error."""
+
+    looks = False
 
     def __init__(self, policy: str) -> None:
         self.policy = policy

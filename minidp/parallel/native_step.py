@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.backend import CPU
 from minidp.device import cores
 from minidp.errors import GraphError
 from minidp.graph.line import InReplica, Line, Value
@@ -65,7 +66,7 @@ class Sums:
 
     def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
         self.gradients = [
-            [np.zeros(end.bucket.size, end.bucket.dtype) for end in own]
+            [CPU.zeros(end.bucket.size, end.bucket.dtype, 0) for end in own]
             for own in (ends if len(ends) > 1 else ())
         ]
         self.totals = [Total(end.bucket, end.device) for end in ends[0]]

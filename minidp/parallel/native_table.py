@@ -26,6 +26,9 @@ MOST = 1000
 """Steps in one native call, at most."""
 BLOCK, BLOCKS = 2**14, 32
 """Elements that are added and updated before others; a large bucket is cut into so many parts."""
+NEAR = 2**17
+"""Bytes of parameters up to which cache lines that other cores have are asked for beforehand: so
+many stay in cache until they are used."""
 
 
 def _clear(xp: Any, gradient: Array) -> None:
@@ -54,8 +57,10 @@ class Table:
             if end not in packed:
                 self._append(_clear, gradient=place)
         self._append_meeting()
+        self._append_fetches(before=True)
         self._append_updates()
         self._append_meeting()
+        self._append_fetches(before=False)
         arguments = graph.arguments[: len(step.starts[rank])]
         shifts = {self.placing.memory(value): start for value, start in
                   zip(arguments, step.starts[rank], strict=True)}  # fmt: skip
@@ -116,6 +121,26 @@ class Table:
     def _append_meeting(self) -> None:
         self.meetings.append(len(self.placing.notes))
         append_note(self.placing, self.step.meeting.note(self.rank))
+
+    def _append_fetches(self, before: bool) -> None:
+        """Ask for cache lines that other cores have, before updates or behind them: this replica's
+        slices, which all have read; the others', which they have updated, and this replica's
+        gradients of them, which they have read."""
+        memories = [end.memory.data for end in self.ends]
+        if not self.step.gradients or sum(each.nbytes for each in memories) > NEAR:
+            return
+        for place, part in self._blocks(1):
+            values, gradient = memories[place], self.step.gradients[self.rank][place]
+            if before:
+                self._append_fetch(values[part], write=True)
+                continue
+            for others in (slice(part.start), slice(part.stop, None)):
+                self._append_fetch(values[others], write=False)
+                self._append_fetch(gradient[others], write=True)
+
+    def _append_fetch(self, array: Array, write: bool) -> None:
+        if array.size:
+            append_note(self.placing, self.native.fetched(array, write))
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in

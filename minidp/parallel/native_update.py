@@ -10,8 +10,9 @@ import numpy as np
 from minidp.backend import CPU
 from minidp.errors import GraphError
 from minidp.graph.program import native_calls
+from minidp.parallel.bucket import Bucket
 from minidp.parallel.ends import BucketEnd
-from minidp.parallel.update import groups_of
+from minidp.parallel.groups import groups_of
 from minidp.types import Array
 
 Found = tuple[int, tuple[int, int, Any]]
@@ -26,9 +27,9 @@ class Update:
     """
 
     def __init__(
-        self, optimizer: Any, end: BucketEnd, place: int, run: tuple[int, int, Any], rows: int
+        self, optimizer: Any, bucket: Bucket, place: int, run: tuple[int, int, Any], rows: int
     ) -> None:  # fmt: skip
-        self.optimizer, self.end, self.place = optimizer, end, place
+        self.optimizer, self.bucket, self.place = optimizer, bucket, place
         self.start, self.stop, (self.number, self.taken) = run
         self._made_for = self._look()
         self.constants = optimizer.constants(self.group, self.taken)
@@ -38,7 +39,7 @@ class Update:
             raise GraphError(f"{optimizer.rule.name} has no numbers in memory")
         self.kernel = kernel
         first = self.numbers_of(**self.constants)
-        self.numbers = np.tile(np.array(first, end.bucket.dtype), (rows, 1))
+        self.numbers = np.tile(np.array(first, bucket.dtype), (rows, 1))
         self.cell = self.numbers[0]
         self._filled: tuple[Any, int] = None, 0
         """What some rows of numbers are for: while no step changes that, they are right."""
@@ -65,7 +66,7 @@ class Update:
 
     def state(self, part: slice) -> list[Array]:
         """What the optimiser keeps of some elements, by the order of names."""
-        bucket = self.end.bucket
+        bucket = self.bucket
         slots = bucket.master.state(self.optimizer, self.names, bucket.parameters, bucket.master)
         self._slots = [slots[name] for name in self.names]
         self._kept = all(slot.kept for slot in self._slots)
@@ -97,7 +98,7 @@ class Update:
         """Count the steps in the optimiser, and let it keep its state."""
         if self._kept and self.optimizer.after(self.group, self.taken) == self.taken:
             return
-        bucket = self.end.bucket
+        bucket = self.bucket
         for i, parameter in enumerate(bucket.parameters):
             if self.start <= bucket.layout.offsets[i] < self.stop:
                 views = [slot.views[i] for slot in self._slots]
@@ -109,7 +110,7 @@ def updates_of(
     optimizer: Any, ends: Sequence[BucketEnd], used: Sequence[Sequence[bool]], rows: int
 ) -> list[Update]:
     """The updates of all buckets, in order."""
-    return [Update(optimizer, ends[place], place, run, rows)
+    return [Update(optimizer, ends[place].bucket, place, run, rows)
             for place, run in runs_of(optimizer, ends, used)]  # fmt: skip
 
 

@@ -20,7 +20,7 @@ class BucketSum:
     """
 
     def __init__(self, end: BucketEnd, work: Sum, whole: bool) -> None:
-        self.end, self.bucket = end, end.bucket
+        self.end, self.bucket, self.work = end, end.bucket, work
         self.reduced: Array = work.wait() if whole else work.slice()
         self.sharers = work.sharers
         count = len(end.bucket.parameters)
@@ -87,11 +87,21 @@ class Reduction:
         comm.exchange.moment(comm.rank, "ready", str(end), end.bucket.master.data.nbytes)
         self._works.append(comm.sum_bucket(end.gradient, str(end), riding))
 
-    def finish(self, numbers: Sequence[float], whole: bool) -> list[BucketSum]:
+    def finish(
+        self, numbers: Sequence[float], whole: bool, later: bool = False
+    ) -> list[BucketSum]:  # fmt: skip
         """Start what backward left open, and wait. The last sum carries the replica's ``numbers``.
 
-        Buckets that no gradient reached go with zeros.
+        Buckets that no gradient reached go with zeros. ``later``: what has not been added yet need
+        not be, before it is updated.
         """
+        self.comm.later = later and not whole
+        try:
+            return self._finished(numbers, whole)
+        finally:
+            self.comm.later = False
+
+    def _finished(self, numbers: Sequence[float], whole: bool) -> list[BucketSum]:
         for end in self.ends:
             if not end.whole:
                 end.pack({})

@@ -37,6 +37,10 @@ class Replays:
         self.reason = ""
         """Why the last step that cannot run natively cannot."""
 
+    def __repr__(self) -> str:
+        eager = [step.last.reason for step in self.captured if not step.replays]
+        return f"captured, runs eagerly, because {eager[0]}" if eager else "captured, replays"
+
     def __call__(
         self, world: World, kind: Any, given: Any, denominator: Any, part: Share
     ) -> Tensor:

@@ -20,15 +20,17 @@ from minidp.parallel.batch import cut, rows_of
 from minidp.parallel.bucket import make_buckets
 from minidp.parallel.commit import Commit, agree
 from minidp.parallel.communicator import Communicator
+from minidp.parallel.denominator import SumsWantedError
 from minidp.parallel.ends import BucketEnd, make_ends
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
+from minidp.parallel.groups import check_options, groups_of
 from minidp.parallel.inspections import ClipNorm, Inspection, anything
 from minidp.parallel.names import Names, name_of
 from minidp.parallel.reduction import Reduction
 from minidp.parallel.split import Share, shares
 from minidp.parallel.step import Step
-from minidp.parallel.update import BucketUpdate, check_options, groups_of
+from minidp.parallel.update import BucketUpdate
 from minidp.parameter import Parameter
 from minidp.random import Generator
 from minidp.tensor import Tensor
@@ -212,6 +214,8 @@ class World:
         """The sum of ``here`` over the rows of all replicas, and all parts of the step."""
         if self.now.sums is not None:
             return self.now.sums.of(here, self.share.fraction)
+        if self.now.parts > 1:
+            raise SumsWantedError(f"{name}: asked for in a later part of a step, not in its first")
         result: Tensor = here if self.alone else collective.all_reduce(here, name=name)
         return result
 

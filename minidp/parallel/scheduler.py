@@ -122,9 +122,10 @@ class Scheduler:
         self.ends, self.replays = ends, replays  # both or none: Ctrl-C may come between calls
 
     def __repr__(self) -> str:
+        captured = "" if self.replays is None else f", {self.replays}"
         return (
             f"Scheduler({len(self.places)} replica(s) on {', '.join(map(str, self.devices))}, "
-            f"store={self.store!r}, {len(self.buckets)} bucket(s))"
+            f"store={self.store!r}, {len(self.buckets)} bucket(s){captured})"
         )
 
     def __call__(self, *batch: Any, accumulate: int | None = None, **named: Any) -> Tensor:

@@ -32,7 +32,8 @@ class Stats:
 
     def metrics(self) -> Metrics:
         """What it was like so far. While a replica waits for others or adds gradients, that is
-        exposed communication; it is busy unless it does that, or waits for its turn on a device."""
+        exposed communication, unless it adds together with the update; it is busy unless it does
+        that, or waits for its turn on a device."""
         now, size = self.progress, self.exchange.size
         seconds = perf_counter() - self._began if self._seconds is None else self._seconds
         steps, rows = now.steps - self._before[0], now.rows - self._before[1]

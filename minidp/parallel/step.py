@@ -28,6 +28,8 @@ class Step:
         self.part, self.last = share, True
         self.ranks = active
         """The ranks with rows in any part."""
+        self.parts = 1
+        """How many there are, with rows here or elsewhere."""
         self.sums: Sums | None = None
         self.actions: list[Callable[[], None]] = []
         """What is to happen once, by one replica for all, when the step is accepted."""

@@ -15,7 +15,14 @@ from minidp.errors import ReplicaError
 from minidp.graph.captured import kind_of
 from minidp.mode import aside, switched
 from minidp.parallel.batch import Batch
-from minidp.parallel.denominator import Sums, is_known, share_of, told, total_weight
+from minidp.parallel.denominator import (
+    Sums,
+    SumsWantedError,
+    is_known,
+    share_of,
+    told,
+    total_weight,
+)
 from minidp.parallel.evaluation import host
 from minidp.parallel.faults import meet
 from minidp.parallel.feed import Feed
@@ -42,6 +49,9 @@ class Gradients:
         self, model: Callable[..., Any], loss: Callable[..., Tensor], finite: bool
     ) -> None:  # fmt: skip
         self.model, self.loss, self.finite = model, loss, finite
+        self.exchanges = not is_known(loss)
+        """Whether means that appear in the forward must be known beforehand where it is run in
+        parts: the model's, too, once it has asked for one."""
 
     def __call__(self, batch: tuple[Any, ...], denominator: Any, *kind: Any) -> Tensor:
         """The loss of the rows; a captured step is known for each ``kind``."""
@@ -152,9 +162,22 @@ class Training(Program):
     ) -> float:
         """This replica's share of the loss; its gradients are on their way when it returns."""
         pieces = [parts(share, self.accumulate) for share in split]
-        known = total_weight(self.gradients.loss, batch.targets)
-        if self.accumulate > 1 and not is_known(self.gradients.loss):
+        world.now.parts = self.accumulate
+        if self.accumulate > 1 and self.gradients.exchanges:
             world.now.sums = self._sums(world, batch, pieces)
+        try:
+            return self._in_parts(world, batch, pieces, kind)
+        except SumsWantedError:  # all come here, in the first part: no bucket has been given any
+            if world.now.part.start != world.now.share.start:
+                raise
+            self.gradients.exchanges = True
+            world.now.sums = self._sums(world, batch, pieces)
+            return self._in_parts(world, batch, pieces, kind)
+
+    def _in_parts(
+        self, world: World, batch: Batch, pieces: list[list[Share]], kind: Any
+    ) -> float:
+        known = total_weight(self.gradients.loss, batch.targets)
         return sum(
             float(self._part(world, batch, part, share_of(known, part), kind)) * part.fraction
             for part in self._begun(world, pieces)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cases.table import Sample, distinct, normal, positive, row
+from cases.table import Sample, distinct, normal, row
 from minidp.op import OPS
 
 
@@ -98,15 +98,6 @@ def _max_pool2d_input(rng):
         Sample([normal(rng, *x[:2], *c["size"]), chosen(rng, x, c, d)],
                {"shape": x, **_without(c, "size"), "dilation": d})
         for x, c, d in windows()
-    ]  # fmt: skip
-
-
-@row("sum_each", broadcasts=False)
-def _sum_each(rng):
-    return [
-        Sample([normal(rng, 3, 2), positive(rng, 5)]), Sample([normal(rng, 4), normal(rng)]),
-        Sample([normal(rng, 2, 3), 6]), Sample([normal(rng, 0), positive(rng, 2)]),
-        Sample([normal(rng, 3)]),
     ]  # fmt: skip
 
 

@@ -40,12 +40,6 @@ def _stack(rng):
     return [Sample([normal(rng, *s) for _ in range(3)], {"dim": d}) for s, d in cases]
 
 
-@row("surround")
-def _surround(rng):
-    cases = (((2, 3), ((0, 0), (1, 2))), ((3,), ((2, 0),)), ((), ()), ((0, 2), ((1, 0), (0, 1))))
-    return [Sample([normal(rng, *s)], {"widths": w, "value": 1.5}) for s, w in cases]
-
-
 @row("diagonal")
 def _diagonal(rng):
     cases = (((3, 4), 0, (0, 1)), ((3, 4), -1, (0, 1)), ((2, 3, 4), -1, (-1, 0)),

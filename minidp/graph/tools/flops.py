@@ -39,7 +39,7 @@ def flops(
     return PER_RESULT.get(op, 1) * made
 
 
-_still = """reshape permute expand concat stack surround diagonal put_diagonal triangle copy
+_still = """reshape permute expand concat stack diagonal put_diagonal triangle copy
     cast full_like to_device thirds broadcast unpack get put set_at take_along_dim windows embedding
     max_pool2d_gather argwhere"""
 STILL = frozenset(_still.split())
@@ -59,7 +59,7 @@ PER_RESULT = dict.fromkeys(_functions.split(), FUNCTION) | {
 }  # fmt: skip
 """For each element of the result, where it is not 1."""
 
-_reductions = """sum amax amin argmax argmin all any cumsum cumprod sum_each overlap
+_reductions = """sum amax amin argmax argmin all any cumsum cumprod overlap
     embedding_weight unique isin scatter_along max_pool2d_input all_reduce"""
 PER_ARGUMENT = dict.fromkeys(_reductions.split(), 1) | {
     "logsumexp": FUNCTION + 3, "cross_entropy": FUNCTION + 3, "cross_entropy_mean": FUNCTION + 3,

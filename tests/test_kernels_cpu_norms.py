@@ -1,0 +1,81 @@
+"""Normalisation by rows, groups and channels: awkward sizes, long sums, memory of its own."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+from minidp.kernels.cpu import batch_norm, normalize
+
+EPS = 1e-5
+
+
+def drawn(*shape, dtype=np.float32, mean=0.0, seed=0):
+    return (np.random.default_rng(seed).standard_normal(shape) + mean).astype(dtype)
+
+
+def channels_last(x):
+    return np.ascontiguousarray(x.transpose(0, 2, 1)).transpose(0, 2, 1)
+
+
+def by_channels(x, weight, bias, g):
+    """y, dx, dweight and dbias of batch norm of (n, c, places), in float64."""
+    x, weight, bias, g = (np.asarray(a, np.float64) for a in (x, weight, bias, g))
+    column = (slice(None), None)
+    mean, var = x.mean((0, 2)), x.var((0, 2))
+    r = 1 / np.sqrt(var + EPS)
+    v = (x - mean[column]) * r[column]
+    along = (g * v).mean((0, 2))[column]
+    dx = (g - g.mean((0, 2))[column] - v * along) * (weight * r)[column]
+    return v * weight[column] + bias[column], dx, (g * v).sum((0, 2)), g.sum((0, 2))
+
+
+@pytest.mark.parametrize("memory", [np.ascontiguousarray, channels_last])
+@pytest.mark.parametrize("shape", [(5, 1, 300), (3, 45, 49), (2, 3, 1024), (2, 5, 1500), (7, 6, 1),
+                                   (1, 33, 16), (4, 1, 1)])  # fmt: skip
+def test_batch_norm_by_its_own_statistics(shape, memory):
+    x, g = memory(drawn(*shape, mean=3.0)), memory(drawn(*shape, seed=1))
+    weight, bias = drawn(shape[1], seed=2), drawn(shape[1], seed=3)
+    y, mean, var = batch_norm.batch_norm_own(x, weight, bias, eps=EPS)
+    found = batch_norm.batch_norm_own_back(g, x, mean, var, weight, eps=EPS)
+    for one, other in zip((y, *found), by_channels(x, weight, bias, g), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-4)
+    cut, *_, shift = batch_norm.batch_norm_own_relu(x, weight, bias, eps=EPS)
+    assert np.array_equal(cut, np.maximum(y, 0)) and np.array_equal(shift, bias)
+    masked = np.where(y > 0, g, 0)
+    found = batch_norm.batch_norm_own_relu_back(g, x, mean, var, shift, weight, eps=EPS)
+    for one, other in zip(found, by_channels(x, weight, bias, masked)[1:], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=2e-4)
+
+
+def test_one_channel_is_a_row():
+    """Side by side, its values would be rows of one."""
+    for shape in ((4, 1, 3, 5), (6, 1)):
+        rows, is_last = batch_norm.rows_of(drawn(*shape))
+        assert not is_last and rows.shape == (1, 1, rows.size)
+    assert batch_norm.rows_of(drawn(6, 2))[1]
+
+
+@pytest.mark.parametrize("mean", [0.0, 1000.0])
+def test_long_rows_lose_no_digits(mean):
+    x = drawn(3, 5001, mean=mean)
+    y, level, r = normalize.group_norm(x, None, None, groups=1, eps=EPS, center=True)
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(level[:, 0], exact.mean(1), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(r[:, 0], 1 / np.sqrt(exact.var(1) + EPS), rtol=1e-6)
+    want = (exact - exact.mean(1, keepdims=True)) * r
+    np.testing.assert_allclose(y, want, atol=2e-4 if mean else 2e-6)
+
+
+@pytest.mark.parametrize("shape, groups", [((9, 40), 1), ((9, 40, 7), 4)])
+def test_cotangents_of_weight_and_bias_have_memory_of_their_own(shape, groups):
+    x, g, weight = drawn(*shape), drawn(*shape, seed=1), drawn(shape[1], seed=2)
+    _, mean, r = normalize.group_norm(x, weight, None, groups=groups, eps=EPS, center=True)
+    _, dweight, dbias = normalize.group_norm_back(g, x, mean, r, weight, center=True)
+    assert dweight.base is None and dbias.base is None
+    np.testing.assert_allclose(dbias, g.sum((0, *range(2, g.ndim))), rtol=1e-5, atol=1e-5)
+
+
+def test_large_results_begin_at_cache_lines():
+    x = drawn(40, 1031)
+    results = [normalize.layer_norm(x, axes=1, eps=EPS, center=True)[0] for _ in range(5)]
+    assert all(y.ctypes.data % 64 == 0 and y.flags.writeable for y in results)
