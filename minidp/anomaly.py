@@ -63,17 +63,30 @@ class Anomalies(Watch):
                              f"that op ran {place}")  # fmt: skip
 
 
-def detect_anomaly(enabled: bool = True) -> AbstractContextManager[None]:
+def detect_anomaly(check_nan: bool = True) -> AbstractContextManager[None]:
     """Name the op, module and line of the first NaN, in this thread, for a ``with`` block.
 
     Every op is checked, so it is slow: for looking, not for training.
     """
-    return switched(watch=Anomalies() if enabled else None)
+    return switched(watch=Anomalies() if check_nan else None)
 
 
-def set_detect_anomaly(enabled: bool) -> None:
-    """The same from now on."""
-    mode.watch = Anomalies() if enabled else None
+class set_detect_anomaly:
+    """The same from now on, or for the length of a ``with`` block."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = _watch(Anomalies() if mode and check_nan else None)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        _watch(self._before)
+
+
+def _watch(by: Any) -> Any:
+    before, mode.watch = mode.watch, by
+    return before
 
 
 def _has_nan(array: Any) -> bool:

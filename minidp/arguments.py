@@ -7,25 +7,25 @@ from inspect import Parameter, Signature
 from math import prod
 from typing import Any
 
-from minidp.errors import DTypeError
+from minidp.errors import ArgumentError, DTypeError
 
 NEEDED = Parameter.empty
 """In place of a default: there is none."""
 
 
-def refuse(wrong: Any, message: str, kind: type[Exception] = ValueError) -> None:
+def refuse(wrong: Any, message: str, kind: type[Exception] = ArgumentError) -> None:
     """Raise an error if something is wrong."""
     if wrong:
         raise kind(message)
 
 
 def unit(name: str, value: Any) -> None:
-    """A ValueError for what is not between 0 and 1."""
+    """An ArgumentError for what is not between 0 and 1."""
     refuse(not 0 <= value <= 1, f"{name} expected to be between 0 and 1, but got {value}")
 
 
 def positive(**named: Any) -> int:
-    """The product of integers, all above 0; a ValueError when one is not."""
+    """The product of integers, all above 0; an ArgumentError when one is not."""
     for name, value in named.items():
         wrong = not isinstance(value, int) or value <= 0
         refuse(wrong, f"Expected positive integer {name}, but got {value}")
@@ -41,10 +41,10 @@ def expect_tensors(name: str, *values: Any) -> None:
 
 
 def expect_counts(name: str, least: int = 0, **given: Any) -> None:
-    """A ValueError for a number of features that is no integer, or below ``least``."""
+    """An ArgumentError for a number of features that is no integer, or below ``least``."""
     for what, value in given.items():
         if not hasattr(value, "__index__") or value < least:
-            raise ValueError(f"{name}: {what}={value!r}; expected an integer, {least} or more")
+            raise ArgumentError(f"{name}: {what}={value!r}; expected an integer, {least} or more")
 
 
 def constructor(begin: Callable[..., None], options: dict[str, Any], **named: Any) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import isgeneratorfunction
 from typing import Any
 
 from minidp.anomaly import detect_anomaly as detect_anomaly
@@ -11,6 +13,7 @@ from minidp.backward import Cotangents, run
 from minidp.custom import Function as Function
 from minidp.errors import GraphError, ShapeError
 from minidp.mode import mode, switched
+from minidp.node import RETAIN
 from minidp.op import OPS
 from minidp.record import apply
 from minidp.tensor import Tensor, method
@@ -99,6 +102,9 @@ def grad(
 
 Tensor.grad_fn = property(  # type: ignore[attr-defined]
     lambda self: None if self.is_leaf else self.fresh().node, doc="The node that computed it.")
+Tensor.retains_grad = property(  # type: ignore[attr-defined]
+    lambda self: not self.is_leaf and RETAIN in (self.node.hooks or {}),
+    doc="Whether ``retain_grad()`` was called on this computed tensor.")  # fmt: skip
 
 
 def no_grad(function: Callable[..., Any] | None = None) -> Any:
@@ -110,31 +116,66 @@ def no_grad(function: Callable[..., Any] | None = None) -> Any:
     >>> y.requires_grad
     False
     """
-    return switched(grad=False) if function is None else switched(grad=False)(function)
+    return Recorded(False) if function is None else Recorded(False)(function)
 
 
 def inference_mode(mode: bool | Callable[..., Any] = True) -> Any:
     """``no_grad`` under its stricter name: what is made in it may be used like any other tensor."""
-    return no_grad(mode) if callable(mode) else switched(grad=not mode)
+    return no_grad(mode) if callable(mode) else Recorded(not mode)
 
 
 def enable_grad(function: Callable[..., Any] | None = None) -> Any:
     """Record again inside ``no_grad()``."""
-    return switched(grad=True) if function is None else switched(grad=True)(function)
+    return Recorded(True) if function is None else Recorded(True)(function)
 
 
-class set_grad_enabled:
-    """Record or not, in this thread, from now on; as a ``with`` block, for its length."""
+class Recorded:
+    """Record or not, in this thread, for the length of a ``with`` block, of a function, or of each
+    step of a generator."""
 
-    def __init__(self, enabled: bool) -> None:
-        self._before = mode.grad
-        mode.grad = bool(enabled)
+    def __init__(self, grad: bool) -> None:
+        self._grad, self._before = bool(grad), list[bool]()
+
+    def __enter__(self) -> None:
+        self._before.append(mode.grad)
+        mode.grad = self._grad
+
+    def __exit__(self, *error: object) -> None:
+        mode.grad = self._before.pop()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def call(*args: Any, **named: Any) -> Any:
+            with switched(grad=self._grad):
+                return function(*args, **named)
+
+        @wraps(function)
+        def steps(*args: Any, **named: Any) -> Any:
+            generator, sent = function(*args, **named), None
+            while True:
+                with switched(grad=self._grad):
+                    try:
+                        found = generator.send(sent)
+                    except StopIteration as end:
+                        return end.value
+                sent = yield found
+
+        return steps if isgeneratorfunction(function) else call
+
+
+class set_grad_enabled(Recorded):
+    """Record or not, in this thread, from now on; as a ``with`` block or decorator, only there."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+        super().__enter__()
 
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *error: object) -> None:
-        mode.grad = self._before
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.__exit__()
+        return super().__call__(function)
 
 
 def is_grad_enabled() -> bool:

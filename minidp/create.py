@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minidp.arguments import expect_counts, expect_tensors
-from minidp.errors import DTypeError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.mode import mode
 from minidp.placement import as_array, ordered_like, place
 from minidp.tensor import Tensor, method
@@ -228,7 +228,7 @@ def arange(
     if dtype is not None and as_dtype(dtype) == int64:
         start, end, step = int(start), int(end), int(step)
     if step == 0 or (end - start) * step < 0 or math.isinf(end - start):
-        raise ValueError(f"arange({start}, {end}, {step}): no step leads to the end")
+        raise ArgumentError(f"arange({start}, {end}, {step}): no step leads to the end")
     whole = all(isinstance(each, int) for each in (start, end, step))
     count = np.arange(math.ceil((end - start) / step) if not whole else -((start - end) // step))
     if dtype is not None and as_dtype(dtype).kind in "iu":

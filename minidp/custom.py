@@ -127,17 +127,24 @@ class Function:
         places = [i for i, x in enumerate(results) if ctx._has_gradient(x)]
         if not places:
             return output
-        tied = _tie(cls, ctx, args, [results[i] for i in places])
+        tied = _tie(cls, ctx, args, results, places)
         for i, tensor in zip(places, tied, strict=True):
             results[i] = tensor
         return type(output)(results) if isinstance(output, (tuple, list)) else results[0]
 
 
-def _tie(cls: type[Function], ctx: Context, args: tuple[Any, ...], results: list[Tensor]) -> Any:
-    """The results as those of one node, whose parents are those of the tensors among ``args``."""
+def _tie(
+    cls: type[Function], ctx: Context, args: tuple[Any, ...], every: list[Any], places: list[int]
+) -> Any:
+    """The results at ``places`` as those of one node, whose parents are those of the tensors among
+    ``args``."""
+    results = [every[i] for i in places]
     fresh = [x.clone() if x.base is not None or any(x is a for a in args) else x for x in results]
     given = [i for i, needed in enumerate(ctx.needs_input_grad) if needed]
-    call = _Call(cls, ctx, given, len(args), [x.shape for x in results])
+    slots = {place: slot for slot, place in enumerate(places)}
+    kinds = [(slots.get(i), x.shape, x.dtype) if isinstance(x, Tensor) else None
+             for i, x in enumerate(every)]  # fmt: skip
+    call = _Call(cls, ctx, given, len(args), kinds)
     tied = function(*[args[i] for i in given], call=call, arrays=[x.array for x in fresh])
     ctx._let_go(results)
     ctx._node = weakref.ref(tied[0].node.parents[0])
@@ -148,9 +155,9 @@ class _Call:
     """One application: it asks ``backward`` once for the cotangents of all arguments."""
 
     def __init__(
-        self, cls: type[Function], ctx: Context, given: list[int], count: int, shapes: list[Any]
+        self, cls: type[Function], ctx: Context, given: list[int], count: int, kinds: list[Any]
     ) -> None:
-        self.cls, self.ctx, self.given, self.count, self.shapes = cls, ctx, given, count, shapes
+        self.cls, self.ctx, self.given, self.count, self.kinds = cls, ctx, given, count, kinds
         self.waiting: dict[int, Any] = {}
 
     def gradient(self, slots: dict[int, Any], i: int) -> Any:
@@ -163,7 +170,7 @@ class _Call:
         return found if found is None or recorded else found.array
 
     def _ask(self, slots: dict[int, Any]) -> list[Any]:
-        gs = [self._cotangent(slots, i) for i in range(len(self.shapes))]
+        gs = [None if kind is None else self._cotangent(slots, *kind) for kind in self.kinds]
         answer = self.cls.backward(self.ctx, *gs)
         each = list(answer) if isinstance(answer, (tuple, list)) else [answer]
         if len(each) != self.count:
@@ -171,14 +178,16 @@ class _Call:
                              f"{self.count} argument(s) of forward")  # fmt: skip
         return [each[i] for i in self.given]
 
-    def _cotangent(self, slots: dict[int, Any], i: int) -> Any:
-        if i in slots:
-            return slots[i] if isinstance(slots[i], Tensor) else Tensor(slots[i])
+    def _cotangent(self, slots: dict[int, Any], slot: int | None, shape: Any, dtype: Any) -> Any:
+        """That of one result: zeros (or None) where it has none; ``slot`` is None where it may
+        have none."""
+        if slot in slots:
+            return slots[slot] if isinstance(slots[slot], Tensor) else Tensor(slots[slot])
         if not self.ctx._fills:
             return None
         some = next(iter(slots.values()))
         some = some.array if isinstance(some, Tensor) else some
-        return Tensor(backend_of(some).xp.zeros_like(some, shape=self.shapes[i]))
+        return Tensor(backend_of(some).xp.zeros_like(some, shape=shape, dtype=dtype))
 
 
 @op("*... -> *...", xs=lambda g, i, call: call.gradient(g, i))

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from minidp import random
+from minidp.arguments import refuse
 from minidp.create import alike, float_dtype, like, make, shape_of
+from minidp.errors import ArgumentError, DTypeError
 from minidp.mode import aside, mode, told_as
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
@@ -83,7 +85,7 @@ def _order(at: At, device: Any, n: int, dtype: Any) -> Array:
 def _hits(at: At, device: Any, like: Tensor, chance: Any) -> Array:
     chance = np.asarray(chance)
     if chance.size and not (chance.min() >= 0 and chance.max() <= 1):
-        raise ValueError("bernoulli: expected probabilities from 0 to 1")
+        raise ArgumentError("bernoulli: expected probabilities from 0 to 1")
     return _made(_numbers(random.uniforms, at, like.shape) < chance, like.dtype, device)
 
 
@@ -122,13 +124,14 @@ def randint(
     if size is None or high is None:
         raise TypeError(f"randint: expected a size: randint({low or high}, (2, 3))")
     if not low < high:
-        raise ValueError(f"randint: expected low < high, got low={low} and high={high}")
+        raise ArgumentError(f"randint: expected low < high, got low={low} and high={high}")
     given = shape_of((size,)), low, int(high), dtype or int64
     return _drawn(_integers, generator, batch_dim, *given, **options)
 
 
 def randperm(n: int, *, generator: Maybe = None, dtype: Any = None, **options: Any) -> Tensor:
     """The numbers 0 .. n-1 in random order."""
+    (n,) = shape_of((n,))
     return _drawn(_order, generator, None, n, dtype or int64, **options)
 
 
@@ -153,8 +156,7 @@ def normal(
 ) -> Tensor:
     """Normal random numbers with this mean and standard deviation, which may be tensors."""
     given = [x.detach() for x in (mean, std) if isinstance(x, Tensor)]
-    if isinstance(std, Tensor):
-        aside(_check_deviation, std.detach())
+    aside(_check_deviation, std.detach() if isinstance(std, Tensor) else std)
     if given:
         size, options = np.broadcast_shapes(*(x.shape for x in given)), like(given[0], options)
     found = randn(shape_of((size or (),)), generator=generator, **options)
@@ -162,9 +164,9 @@ def normal(
     return found * std + mean
 
 
-def _check_deviation(std: Tensor) -> None:
-    if std.numel() and np.asarray(std).min() < 0:
-        raise ValueError("normal: a standard deviation is negative")
+def _check_deviation(std: Any) -> None:
+    if np.asarray(std).min(initial=0) < 0:
+        raise ArgumentError("normal: a standard deviation is negative")
 
 
 def bernoulli(
@@ -195,16 +197,18 @@ def _chosen(at: At, device: Any, input: Tensor, num_samples: int, replacement: b
     total = weights.sum(axis=-1, keepdims=True)
     if not count or num_samples < 1 or not (weights >= 0).all() or not (
             (total > 0) & np.isfinite(total)).all():  # fmt: skip
-        raise ValueError(f"multinomial({input.shape}, {num_samples}): expected rows of finite "
-                         "weights, not negative and not all 0, and one sample or more")  # fmt: skip
+        raise ArgumentError(
+            f"multinomial({input.shape}, {num_samples}): expected rows of finite weights, "
+            "not negative and not all 0, and one sample or more"
+        )
     if replacement:
         draws = _numbers(random.uniforms, at, (*weights.shape[:-1], num_samples)) * total
         bounds = np.cumsum(weights, axis=-1)[..., None, :]
         found = np.minimum((draws[..., None] >= bounds).sum(axis=-1), count - 1)
         return _made(found, int64, device)
     if num_samples > (weights > 0).sum(axis=-1).min():
-        raise ValueError(f"multinomial: {num_samples} samples without replacement are more than "
-                         "there are positive weights")  # fmt: skip
+        raise ArgumentError(f"multinomial: {num_samples} samples without replacement are more than "
+                            "there are positive weights")  # fmt: skip
     waits = -np.log1p(-_numbers(random.uniforms, at, weights.shape))
     with np.errstate(divide="ignore"):
         order = np.argsort(np.where(weights > 0, waits / weights, np.inf), axis=-1, kind="stable")
@@ -217,12 +221,16 @@ def _chosen(at: At, device: Any, input: Tensor, num_samples: int, replacement: b
 @method("uniform_")
 def uniform_(self: Tensor, low: float = 0, high: float = 1, *, generator: Maybe = None) -> Tensor:
     """Uniform random numbers in [low, high), in place."""
+    refuse(low > high, f"uniform_: expected low <= high, got low={low} and high={high}")
     return self.copy_(rand(self.shape, generator=generator, dtype=self.dtype) * (high - low) + low)
 
 
 @method("normal_")
 def normal_(self: Tensor, mean: float = 0, std: float = 1, *, generator: Maybe = None) -> Tensor:
     """Normal random numbers, in place."""
+    aside(_check_deviation, std)
+    if self.dtype.kind != "f":
+        raise DTypeError(f"normal_: expected floating-point numbers, got {self.dtype}")
     return self.copy_(randn(self.shape, generator=generator, dtype=self.dtype) * std + mean)
 
 

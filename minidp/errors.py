@@ -1,6 +1,7 @@
 """Every error the engine raises on purpose, so that user code can tell them apart.
 
-Each is also the built-in error that a NumPy or PyTorch user would have caught.
+Each is also the built-in error that a NumPy user would have caught, and the one that a PyTorch user
+would have.
 """
 
 from __future__ import annotations
@@ -10,12 +11,28 @@ class MinidpError(Exception):
     """The base of all errors raised by minidp itself."""
 
 
-class ShapeError(MinidpError, ValueError):
-    """Shapes that do not fit each other, or a dimension that does not exist."""
+class ShapeError(MinidpError, ValueError, RuntimeError):
+    """Shapes that do not fit each other, or that an operation is not defined for."""
 
 
-class DTypeError(MinidpError, TypeError):
+class AxisError(ShapeError, IndexError):
+    """A dimension that does not exist."""
+
+
+class DTypeError(MinidpError, TypeError, RuntimeError):
     """A dtype that an operation is not defined for."""
+
+
+class ArgumentError(MinidpError, ValueError, RuntimeError):
+    """A value that an operation is not defined for."""
+
+
+class PlaceError(ArgumentError, IndexError):
+    """An index, or the number of a class, beyond what it counts."""
+
+
+class DivisionError(MinidpError, ZeroDivisionError, RuntimeError):
+    """An integer divided by 0."""
 
 
 class DeviceError(MinidpError, RuntimeError):
@@ -30,7 +47,7 @@ class GraphError(MinidpError, RuntimeError):
     """A graph that cannot be differentiated: freed, changed in place, or not recorded."""
 
 
-class DataError(MinidpError, ValueError):
+class DataError(MinidpError, ValueError, RuntimeError):
     """A data file that is damaged or missing."""
 
 
@@ -40,6 +57,10 @@ class KernelError(MinidpError, RuntimeError):
 
 class CheckpointError(MinidpError, ValueError):
     """A checkpoint that is missing, damaged, or of another model."""
+
+
+class MissingError(CheckpointError, FileNotFoundError):
+    """A checkpoint that is not there."""
 
 
 class ReplicaError(MinidpError, RuntimeError):

@@ -6,22 +6,23 @@ Matrices are the last two axes, all others are a batch. Rules are in ``minidp/op
 from __future__ import annotations
 
 import math
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from minidp.backend import backend_of
 from minidp.create import arange, as_tensor, eye, zeros
-from minidp.errors import LinAlgError, ShapeError
+from minidp.errors import ArgumentError, LinAlgError, ShapeError
 from minidp.functions import layout, reduce
+from minidp.functions import linalg as _linalg
 from minidp.functions.arrange import diagonal as _diagonal
 from minidp.functions.arrange import tril, triu
 from minidp.functions.join import atleast_1d, cat
 from minidp.functions.layout import axes_in_order, movedim, unsqueeze
 from minidp.functions.linalg import cross as _cross
-from minidp.functions.linalg import det, inverse, matmul, matrix_power, multi_dot, slogdet
+from minidp.functions.linalg import matmul, matrix_power, multi_dot
 from minidp.functions.padding import pad
-from minidp.functions.reduce import vector_norm
 from minidp.ops import linalg as ops
 from minidp.ops.elementwise import abs, maximum, where
 from minidp.tensor import Tensor
@@ -57,7 +58,7 @@ class QR(NamedTuple):
 
 
 class Lstsq(NamedTuple):
-    """What ``lstsq`` gives; residuals and singular values are empty, as PyTorch's are."""
+    """What ``lstsq`` gives; residuals and singular values may be empty."""
 
     solution: Tensor
     residuals: Tensor
@@ -65,12 +66,19 @@ class Lstsq(NamedTuple):
     singular_values: Tensor
 
 
-inv = inverse
+def _of(first: str, function: Any) -> Any:
+    """A function whose first argument is called ``first`` here."""
+    return wraps(function)(lambda *args, **named: function(
+        *args, *[named.pop(name) for name in (first,) if name in named], **named))  # fmt: skip
 
 
-def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+det, slogdet, inv = (_of("A", each) for each in (_linalg.det, _linalg.slogdet, _linalg.inverse))
+vector_norm = _of("x", reduce.vector_norm)
+
+
+def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """The lower triangular L with A = L L^T (or ``upper``: L^T), for symmetric positive A."""
-    lower = ops.cholesky(A)
+    lower = ops.cholesky(input)
     return layout.transpose(lower, -2, -1) if upper else lower
 
 
@@ -90,28 +98,29 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+    input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
     """The matrix X with A X = B (X A = B unless ``left``), of A one triangle only; with
     ``unitriangular`` its diagonal counts as ones."""
-    half = triu(A, int(unitriangular)) if upper else tril(A, -int(unitriangular))
-    half = half + eye(A.shape[-1], dtype=A.dtype, device=A.device) if unitriangular else half
+    half = triu(input, int(unitriangular)) if upper else tril(input, -int(unitriangular))
+    if unitriangular:
+        half = half + eye(half.shape[-1], dtype=half.dtype, device=half.device)
     return ops.solve(half, B) if left else ops.solve(half.mT, B.mT).mT
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> Eigh:
+def eigh(input: Tensor, UPLO: str = "L") -> Eigh:
     """Eigenvalues, ascending, and eigenvectors (columns) of symmetric matrices."""
-    return Eigh(*ops.eigh(A if UPLO == "L" else A.mT))
+    return Eigh(*ops.eigh(input if UPLO == "L" else input.mT))
 
 
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric matrices, ascending."""
-    return eigh(A, UPLO).eigenvalues
+    return eigh(input, UPLO).eigenvalues
 
 
-def svd(A: Tensor, full_matrices: bool = True) -> SVD:
+def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """A = U diag(S) Vh; with ``full_matrices`` U and Vh are square: what is added has no gradient.
-    """
+    ``driver``, a GPU's routine in PyTorch, means nothing."""
     U, S, Vh = ops.svd(A)
     return SVD(_square(U), S, _square(Vh.mT).mT) if full_matrices else SVD(U, S, Vh)
 
@@ -125,7 +134,7 @@ def _square(Q: Tensor) -> Tensor:
     return cat([Q, Tensor(basis[..., columns:])], -1)
 
 
-def svdvals(A: Tensor) -> Tensor:
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending.
 
     >>> dp.linalg.svdvals(dp.tensor([[3.0, 0.0], [0.0, 4.0]]))
@@ -138,7 +147,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
     """A = Q R: orthonormal columns and an upper triangle. With ``mode`` "complete" Q is square,
     and what is added has no gradient; with "r" Q is empty."""
     if mode not in ("reduced", "complete", "r"):
-        raise ValueError(f"qr: mode={mode!r}; expected 'reduced', 'complete' or 'r'")
+        raise ArgumentError(f"qr: mode={mode!r}; expected 'reduced', 'complete' or 'r'")
     rows, columns = A.shape[-2:]
     if rows < columns:
         Q, R = ops.qr(A[..., :rows])
@@ -160,69 +169,70 @@ def _limits(A: Tensor, largest: Tensor, atol: Any, rtol: Any) -> Any:
 
 
 def pinv(
-    A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+    input: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:  # fmt: skip
     """The pseudoinverse; singular values up to ``atol``, or ``rtol`` (also ``rcond``) of the
     largest, count as 0. ``hermitian``: A is symmetric, and its lower triangle counts."""
-    A, rtol = tril(A) + tril(A, -1).mT if hermitian else A, rcond if rtol is None else rtol
-    if A.numel() == 0 or (atol is None and not isinstance(rtol, Tensor)):
-        rounding = max(A.shape[-2:]) * float(np.finfo(A.dtype).eps)
-        return ops.pinv(A, rcond=rounding if rtol is None or A.numel() == 0 else rtol)
-    largest = svdvals(A.detach()).amax(-1)
-    part = _limits(A, largest, atol, rtol) / where(largest > 0, largest, 1.0)
+    input = tril(input) + tril(input, -1).mT if hermitian else input
+    rtol = rcond if rtol is None else rtol
+    if input.numel() == 0 or (atol is None and not isinstance(rtol, Tensor)):
+        rounding = max(input.shape[-2:]) * float(np.finfo(input.dtype).eps)
+        return ops.pinv(input, rcond=rounding if rtol is None or input.numel() == 0 else rtol)
+    largest = svdvals(input.detach()).amax(-1)
+    part = _limits(input, largest, atol, rtol) / where(largest > 0, largest, 1.0)
     part._read()
-    return ops.pinv(A, rcond=part.array)
+    return ops.pinv(input, rcond=part.array)
 
 
 def matrix_rank(
-    A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
+    input: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
 ) -> Tensor:  # fmt: skip
     """How many singular values are above ``atol`` (also ``tol``) and ``rtol`` of the largest.
     ``hermitian``: A is symmetric, which changes nothing."""
-    s = svdvals(A.detach())
+    s = svdvals(input.detach())
     if s.shape[-1] == 0:
         return s.sum(-1).long()
-    limit = _limits(A, s[..., 0], tol if atol is None else atol, rtol)
+    limit = _limits(input, s[..., 0], tol if atol is None else atol, rtol)
     return (s > unsqueeze(limit, -1)).sum(-1)
 
 
-def cond(A: Tensor, p: Any = None) -> Tensor:
+def cond(input: Tensor, p: Any = None) -> Tensor:
     """The norm of A times that of its inverse; for the 2-norm, the largest singular value over the
     smallest."""
     if p not in (None, 2, -2):
-        return matrix_norm(A, p) * matrix_norm(inv(A), p)
-    s = svdvals(A)
+        return matrix_norm(input, p) * matrix_norm(inv(input), p)
+    s = svdvals(input)
     first, last = s.select(-1, 0), s.select(-1, -1)
     return last / first if p == -2 else first / last
 
 
-def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str = "gelsy") -> Lstsq:
+def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str = "gelsy") -> Lstsq:
     """The X for which |A X - B| is least (and of these the shortest). ``driver``, LAPACK's routine
     in PyTorch, only says which results beside X are there."""
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
-        raise ValueError(f"lstsq: driver={driver!r}; expected gels, gelsy, gelsd or gelss")
-    vector = B.ndim == 1 or B.shape == A.shape[:-1]
-    right = unsqueeze(B, -1) if vector else B
-    x = matmul(pinv(A, rcond), right)
-    none, rank = zeros(0, dtype=A.dtype, device=A.device), matrix_rank(A, rtol=rcond)
-    left = matmul(A, x).detach() - right.detach()
-    full = A.shape[-2] > A.shape[-1] and bool((rank == A.shape[-1]).all()) and driver != "gelsy"
+        raise ArgumentError(f"lstsq: driver={driver!r}; expected gels, gelsy, gelsd or gelss")
+    vector = b.ndim == 1 or b.shape == input.shape[:-1]
+    right = unsqueeze(b, -1) if vector else b
+    x = matmul(pinv(input, rcond), right)
+    none, rank = zeros(0, dtype=input.dtype, device=input.device), matrix_rank(input, rtol=rcond)
+    left = matmul(input, x).detach() - right.detach()
+    rows, columns = input.shape[-2:]
+    full = rows > columns and bool((rank == columns).all()) and driver != "gelsy"
     return Lstsq(
         x.squeeze(-1) if vector else x, (left * left).sum(-2) if full else none,
         none.long() if driver == "gels" else rank,
-        svdvals(A.detach()) if driver in ("gelsd", "gelss") else none,
+        svdvals(input.detach()) if driver in ("gelsd", "gelss") else none,
     )  # fmt: skip
 
 
-def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:  # fmt: skip
+def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+                dtype: Any = None) -> Tensor:  # fmt: skip
     """Frobenius ("fro"), nuclear ("nuc": sum of singular values), 2 (the largest) or -2 (the
     smallest), 1 and -1 of the sums of columns, inf and -inf of the sums of rows."""
-    axes = axes_in_order("matrix_norm", dim, A.ndim)
+    axes = axes_in_order("matrix_norm", dim, input.ndim)
     if len(set(axes)) != 2:
         raise ShapeError(f"matrix_norm: expected two axes, got {dim}")
-    x = movedim(A if dtype is None else A.to(dtype), axes, [-2, -1])
+    x = movedim(input if dtype is None else input.to(dtype), axes, [-2, -1])
     if ord == "fro":
         y = vector_norm(x, 2, (-2, -1))
     elif ord == "nuc":
@@ -236,15 +246,15 @@ def matrix_norm(
 
 
 def norm(
-    A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:  # fmt: skip
     """The 2-norm of all values; with ``ord`` a vector's or a matrix's, as there are axes."""
-    count = A.ndim if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
-    if ord is not None and dim is None and A.ndim not in (1, 2):
-        raise ShapeError(f"norm of order {ord} of {A.shape}: give dim, one axis or two")
+    count = input.ndim if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
+    if ord is not None and dim is None and input.ndim not in (1, 2):
+        raise ShapeError(f"norm of order {ord} of {input.shape}: give dim, one axis or two")
     if isinstance(ord, str) or (ord is not None and count == 2):
-        return matrix_norm(A, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
-    return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+        return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    return vector_norm(input, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
 
 
 def matrix_exp(A: Tensor) -> Tensor:

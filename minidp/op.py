@@ -27,7 +27,7 @@ import numpy as np
 
 from minidp import shapes
 from minidp.backend import CPU, backend_of_first
-from minidp.errors import DTypeError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, MinidpError, PlaceError, ShapeError
 from minidp.mode import mode, quiet
 from minidp.naming import translated
 from minidp.node import Node
@@ -196,7 +196,7 @@ class Op:
                 return run(self.body, np, *arrays, **constants)
             with backend.activate(backend.index_of(arrays)):
                 return run(self.body, backend.xp, *arrays, **constants)
-        except ValueError as error:
+        except (TypeError, ValueError, IndexError) as error:
             explained = self._explained(error, arrays)
             if explained is error:
                 raise
@@ -222,15 +222,22 @@ class Op:
         if category(dtype) == 2:
             raise DTypeError(f"{self.name}: expected integers, got {dtype}")
 
-    def _explained(self, error: ValueError, arrays: list[Array]) -> ValueError:
-        """What NumPy says of shapes, naming the op; a ValueError of a user's own op as it is."""
+    def _explained(self, error: Exception, arrays: list[Array]) -> Exception:
+        """What NumPy says of shapes and of bools, naming the op, and what a kernel says of places;
+        an error of a user's own op as it is."""
+        if isinstance(error, TypeError):
+            bools = self.own and "numpy boolean" in str(error)
+            return DTypeError(f"{self.name}: {error}") if bools else error
+        if isinstance(error, IndexError):
+            told = not self.own or isinstance(error, MinidpError)
+            return error if told else PlaceError(str(error))
         given = [np.shape(a) for a in arrays if a is not None]
         if self.line.elementwise and not shapes.broadcasts(given):
             return ShapeError(shapes.broadcast_message(self.name, given))
-        if not self.own or isinstance(error, ShapeError) or str(error).startswith(self.name):
+        if not self.own or isinstance(error, MinidpError) or str(error).startswith(self.name):
             return error
         values = self.line.elementwise and len(given) > 1  # then it is not about shapes
-        kind = ValueError if values else ShapeError
+        kind = ArgumentError if values else ShapeError
         return kind(f"{self.name}({', '.join(map(str, given))}): {error}")
 
 

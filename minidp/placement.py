@@ -8,7 +8,7 @@ import numpy as np
 
 from minidp.backend import backend_of, get_backend
 from minidp.device import device as as_device
-from minidp.errors import DTypeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.mode import mode
 from minidp.types import Array
 
@@ -18,11 +18,13 @@ def as_array(values: Any, dtype: Any = None) -> Array:
     try:
         array = np.array(values)
     except ValueError as error:
-        raise DTypeError(f"rows of unequal length make no tensor: {error}") from error
+        raise ShapeError(f"rows of unequal length make no tensor: {error}") from error
     if dtype is not None and array.dtype != object:
         return _fitted(array, np.dtype(dtype))
     if array.dtype == np.float64 and not _holds_arrays(values):
         return _fitted(array, mode.default_dtype)
+    if array.dtype == np.uint64 and not _holds_arrays(values):
+        raise ArgumentError(f"{array.max()} does not fit into int64")
     return array
 
 
@@ -32,9 +34,11 @@ def _fitted(array: Array, dtype: Any) -> Array:
     with np.errstate(all="ignore"):
         result = array.astype(dtype, copy=False)
         lost = result.dtype.kind in "iu" and array.dtype.kind != "b" and np.trunc(array) != result
+        if result.dtype.kind == "u" and array.dtype.kind == "i":  # -1 is the largest, as in C
+            lost &= (array > 0) | (array <= -(2 ** (8 * result.dtype.itemsize)))
     if np.any(lost):
         value = array.reshape(-1)[np.argmax(lost)]
-        raise ValueError(f"{value} does not fit into {result.dtype}")
+        raise ArgumentError(f"{value} does not fit into {result.dtype}")
     return result
 
 

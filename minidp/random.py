@@ -8,6 +8,8 @@ Source: Philox4x32-10, Salmon, Moraes, Dror and Shaw 2011, "Parallel random numb
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -110,6 +112,17 @@ def get_rng_state() -> dict[str, int]:
 def set_rng_state(new_state: dict[str, int]) -> None:
     """Let the default generator go on from where ``get_rng_state`` was asked."""
     default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **options: Any) -> Iterator[None]:
+    """What the default generator draws in the ``with`` block leaves it where it was before."""
+    before = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(before)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

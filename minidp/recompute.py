@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any
 
 from minidp import random
+from minidp.arguments import refuse
 from minidp.errors import GraphError
 from minidp.graph.watch import Relay, Watch
 from minidp.mode import mode, switched
@@ -14,7 +16,7 @@ from minidp.node import Node
 from minidp.op import Op
 from minidp.tensor import Tensor
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "checkpoint_sequential"]
 
 
 def checkpoint(
@@ -32,6 +34,26 @@ def checkpoint(
     result, nodes = again.run()
     again.forget(nodes)
     return result
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+) -> Any:  # fmt: skip
+    """A Sequential, or a list of functions, in ``segments`` parts, all but the last of them by
+    ``checkpoint``."""
+    each = list(functions.children() if hasattr(functions, "children") else functions)
+    size = len(each) // segments
+    refuse(size < 1, f"checkpoint_sequential: {segments} segments of {len(each)} functions")
+
+    def part(x: Any, layers: list[Any]) -> Any:
+        return reduce(lambda value, layer: layer(value), layers, x)
+
+    last = size * (segments - 1)
+    for start in range(0, last, size):
+        input = checkpoint(part, input, each[start : start + size],
+                           preserve_rng_state=preserve_rng_state)  # fmt: skip
+    return part(input, each[last:])
 
 
 class _Again:

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import AxisError, ShapeError
 from minidp.types import Shape
 
 
@@ -146,10 +146,10 @@ def broadcast_message(op: str, shapes: Sequence[Shape]) -> str:
 
 
 def axis_of(op: str, dim: int, ndim: int) -> int:
-    """``dim`` counted from the front; a ShapeError when ``ndim`` axes do not have it."""
+    """``dim`` counted from the front; an AxisError when ``ndim`` axes do not have it."""
     count = max(ndim, 1)
     if not isinstance(dim, (int, np.integer)) or not -count <= dim < count:
-        raise ShapeError(
+        raise AxisError(
             f"{op}: dim {dim!r} is not an axis of an array with {ndim} axes; "
             f"expected an integer from {-count} to {count - 1}"
         )

@@ -14,7 +14,7 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.device import Device
-from minidp.errors import DTypeError, GraphError
+from minidp.errors import DTypeError, GraphError, ShapeError
 from minidp.mode import mode
 from minidp.naming import F, numpy_names
 from minidp.node import RETAIN, Base, Handle, Node, clock
@@ -115,8 +115,11 @@ class Tensor:
             if value is not None:
                 raise GraphError("grad can be set only on a tensor that requires a gradient")
             return
-        if value is not None and value.shape != self.shape:
-            raise GraphError(f"grad has shape {value.shape}, its tensor {self.shape}")
+        if not (value is None or isinstance(value, Tensor)):
+            raise DTypeError(f"grad: expected a tensor or None, got a {type(value).__name__}")
+        if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
+            raise GraphError(f"grad has shape {value.shape} and dtype {value.dtype}, its tensor "
+                             f"{self.shape} and {self.dtype}")  # fmt: skip
         self.node.grad = value
         if mode.watch is not None:
             mode.watch.gathered(self.node)
@@ -166,9 +169,9 @@ class Tensor:
             mode.watch.met(self)
         return self.array
 
-    def numpy(self) -> Array:
+    def numpy(self, *, force: bool = False) -> Array:
         """The values as a NumPy array: shared memory on the CPU, a copy elsewhere."""
-        if self.node is not None:
+        if self.node is not None and not force:
             raise GraphError("numpy() on a tensor that requires a gradient; use detach().numpy()")
         self._read()
         return backend_of(self.array).get(self.array)
@@ -183,7 +186,7 @@ class Tensor:
     def item(self) -> Any:
         """The one value as a Python number."""
         if self.array.size != 1:
-            raise GraphError(f"item() needs one element, this tensor has shape {self.shape}")
+            raise ShapeError(f"item() needs one element, this tensor has shape {self.shape}")
         self._read()
         return self.array.item()
 

@@ -103,6 +103,9 @@ def test_files_of_others_and_older_ones(tmp_path):
     (tmp_path / "pickled").write_bytes(pickle.dumps(Unpickled()))
     with pytest.raises(CheckpointError, match="no checkpoint"):
         dp.load(tmp_path / "pickled")
+    for kind in (CheckpointError, FileNotFoundError):
+        with pytest.raises(kind, match="no such file"):
+            dp.load(tmp_path / "absent")
 
 
 class Unpickled:

@@ -222,6 +222,34 @@ def test_a_gradient_handed_on_as_it_is_has_memory_of_its_own():
         assert g.tolist() == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize("fills", [True, False])
+def test_backward_is_given_something_for_every_result(fills):
+    """Zeros (or None) for those without a gradient, None for what is no tensor."""
+    class Several(dp.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            positive, places = x > 0, x.long()
+            ctx.mark_non_differentiable(positive)
+            ctx.set_materialize_grads(fills)
+            return positive, x * 2, "a", places
+
+        @staticmethod
+        def backward(ctx, *gs):
+            given.extend(gs)
+            return gs[1] * 2
+
+    given = []
+    x = dp.tensor([1.0, -1.0], requires_grad=True)
+    positive, y, _, places = Several.apply(x)
+    assert y.requires_grad and not positive.requires_grad and not places.requires_grad
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 2] and given[1].tolist() == [1, 1] and given[2] is None
+    if fills:
+        assert given[0].tolist() == [False, False] and given[3].dtype == np.int64
+    else:
+        assert given[0] is given[3] is None
+
+
 def test_a_gradient_in_another_order_of_axes_is_copied_only_if_others_have_its_memory(monkeypatch):
     copies, plain = [], backward.OPS["copy"]
     monkeypatch.setitem(backward.OPS, "copy", lambda g, **o: copies.append(g) or plain(g, **o))

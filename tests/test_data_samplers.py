@@ -9,6 +9,7 @@ import minidp as dp
 from minidp.data import (
     BatchSampler,
     DataLoader,
+    Dataset,
     RandomSampler,
     SequentialSampler,
     SubsetRandomSampler,
@@ -115,3 +116,37 @@ def test_a_generator_decides_the_order():
 def test_arguments_that_exclude_each_other(arguments):
     with pytest.raises(DataError, match="excludes"):
         DataLoader(rows_of(3), **arguments)
+
+
+def test_samples_of_many_rows_at_once():
+    """PyTorch's ``__getitems__``, with and without a collate function."""
+    class Tens:
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, row):
+            return row
+
+        def __getitems__(self, rows):
+            assert all(type(row) is int for row in rows)
+            return [row * 10 for row in rows]
+
+    assert [batch.tolist() for batch in DataLoader(Tens(), 3)] == [[0, 10, 20], [30]]
+    assert list(DataLoader(Tens(), 3, collate_fn=list)) == [[0, 10, 20], [30]]
+    assert list(DataLoader(Tens(), batch_size=None)) == [0, 1, 2, 3]
+
+
+def test_what_makes_no_sampler_or_loader():
+    with pytest.raises(DataError, match="drop_last"):
+        BatchSampler(range(3), 2, "x")
+    with pytest.raises(DataError, match="num_workers"):
+        DataLoader([1, 2], num_workers=-1)
+
+    assert isinstance(DataLoader[int], type(list[int]))
+
+    class Endless(Dataset[int]):
+        def __getitem__(self, row):
+            return row
+
+    with pytest.raises(TypeError, match="'Endless' has no len"):
+        len(Endless())

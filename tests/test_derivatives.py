@@ -287,3 +287,17 @@ def test_gradcheck_has_pytorchs_arguments():
     assert gradgradcheck(lambda x: x**3, leaf(3), grad_outputs=dp.ones(3, dtype="float64"))
     assert not gradcheck(lambda x: x * x.detach(), leaf(3), raise_exception=False)
     assert not gradgradcheck(lambda x: x**2 * x.detach(), leaf(3), raise_exception=False)
+
+
+def test_a_sequential_in_checkpointed_parts():
+    from minidp.utils.checkpoint import checkpoint_sequential
+
+    dp.manual_seed(0)
+    model, x = nn.Sequential(*[nn.Linear(3, 3) for _ in range(5)]), dp.rand(2, 3)
+    whole = dp.grad(model(x).sum(), list(model.parameters()))
+    for functions, segments in ((model, 2), (list(model), 5), (model, 1)):
+        y = checkpoint_sequential(functions, segments, x, use_reentrant=False)
+        parts = dp.grad(y.sum(), list(model.parameters()))
+        assert all(dp.equal(a, b) for a, b in zip(whole, parts, strict=True))
+    with pytest.raises(ValueError, match="6 segments"):
+        checkpoint_sequential(model, 6, x)

@@ -195,3 +195,184 @@ def test_conditions_are_bool():
         dp.ones(2).where(dp.tensor([1, 0]), dp.zeros(2))
     with pytest.raises(ShapeError, match="copy_"):
         dp.ones(2).copy_(dp.ones(1, 2))
+
+
+def raises(kind, function):
+    """Whether it raises this kind of error, and one of minidp's own."""
+    with pytest.raises(kind) as caught:
+        function()
+    return isinstance(caught.value, MinidpError)
+
+
+def test_errors_are_those_that_a_lesson_catches():
+    """NumPy's kind of error, and PyTorch's."""
+    x, whole = dp.ones(2, 3), dp.tensor([1, 2])
+    for kind in (ValueError, RuntimeError):
+        assert raises(kind, lambda: x @ x)
+        assert raises(kind, lambda: whole**-1)
+        assert raises(kind, lambda: dp.arange(0, 5, -1))
+        assert raises(kind, lambda: dp.div(x, 2, rounding_mode="up"))
+        assert raises(kind, lambda: dp.tensor([300], dtype=dp.uint8))
+        assert raises(kind, lambda: dp.tensor([2**63]))
+        assert raises(kind, lambda: float(x))
+        assert raises(kind, lambda: dp.tensor([[1], [2, 3]]))
+        assert raises(kind, lambda: dp.nn.functional.binary_cross_entropy(x * 2, x))
+    for kind in (TypeError, RuntimeError):
+        assert raises(kind, lambda: whole.float().mean() + whole.mean())
+        assert raises(kind, lambda: dp.linalg.norm(whole))
+        assert raises(kind, lambda: -dp.tensor([True]))
+        assert raises(kind, lambda: dp.tensor([True]) - dp.tensor([True]))
+        assert raises(kind, lambda: whole.requires_grad_())
+        assert raises(kind, lambda: whole.div_(2))
+    for kind in (ZeroDivisionError, RuntimeError):
+        assert raises(kind, lambda: whole // 0)
+    for kind in (IndexError, ValueError):
+        assert raises(kind, lambda: x.sum(2))
+        assert raises(kind, lambda: dp.zeros(0).argmax())
+        assert raises(kind, lambda: dp.tensor(1.0).unbind())
+
+
+def test_what_is_no_number_is_unequal_to_every_tensor():
+    x = dp.tensor([1.0, 2.0])
+    assert (x == None) is False and (x != None) is True  # noqa: E711
+    assert (x == "a") is False and (x != [1.0, 2.0]) is True
+    assert (x == 1).tolist() == (x == np.array([1.0, 0.0])).tolist() == [True, False]
+
+
+def test_numbers_are_shifted_by_tensors():
+    assert (1 << dp.tensor([1, 2])).tolist() == [2, 4]
+    assert (8 >> dp.tensor([1, 2])).tolist() == [4, 2]
+
+
+def test_small_negative_numbers_wrap_in_uint8():
+    assert dp.tensor([-1, -255, 255], dtype=dp.uint8).tolist() == [255, 1, 255]
+    for number in (-256, 256, -1.5):
+        with pytest.raises(ValueError):
+            dp.tensor(number, dtype=dp.uint8)
+
+
+def test_values_that_are_none():
+    x = dp.ones(2)
+    for value in (None, "a"):
+        with pytest.raises(TypeError, match="no value"):
+            x[0] = value
+    with pytest.raises(TypeError):
+        f"{x:.2f}"
+    assert f"{x}" == "tensor([1., 1.])" and f"{x[0]:.2f}" == "1.00" and x.tolist() == [1, 1]
+
+
+def test_casts_of_nan_do_not_warn():
+    with np.errstate(all="raise"):
+        dp.tensor([NAN, 1.0], requires_grad=True).type(dp.int64)
+        dp.tensor([-1])[0] = dp.tensor(NAN, requires_grad=True)
+
+
+def test_masks_axes_and_matrices():
+    x = dp.ones(2, 2)
+    with pytest.raises(DTypeError, match="masked_select"):
+        x.masked_select(dp.tensor([1, 0]))
+    assert x.flip(()).shape == (2, 2)
+    for call in (lambda: x.flip(0, 0), lambda: dp.block_diag(dp.ones(2, 2, 2))):
+        with pytest.raises(ShapeError):
+            call()
+
+
+def test_keywords_of_linalg_and_of_moves():
+    a, b = dp.tensor([[2.0, 0.0], [0.0, 4.0]]), dp.tensor([[1.0], [2.0]])
+    linalg = dp.linalg
+    assert linalg.det(A=a).item() == linalg.slogdet(A=a).sign.item() * 8 == 8
+    assert linalg.inv(A=a).tolist() == linalg.pinv(input=a).tolist() == [[0.5, 0], [0, 0.25]]
+    assert linalg.norm(input=b).item() == linalg.vector_norm(x=b).item()
+    assert linalg.matrix_norm(input=a, ord=2).item() == 4 and linalg.cond(input=a).item() == 2
+    assert linalg.matrix_rank(input=a).item() == 2
+    assert linalg.cholesky(input=a * 2).tolist()[0] == [2, 0]
+    assert linalg.eigvalsh(input=a).tolist() == linalg.eigh(input=a)[0].tolist() == [2, 4]
+    assert linalg.svdvals(A=a, driver=None).tolist() == [4, 2]
+    assert linalg.solve_triangular(input=a, B=b, upper=True).tolist() == [[0.5], [0.5]]
+    assert linalg.lstsq(input=a, b=b).solution.tolist() == [[0.5], [0.5]]
+    x = dp.ones(1, requires_grad=True)
+    assert x.numpy(force=True).tolist() == [1] and x.type(dp.float64, non_blocking=True).sum() == 1
+    assert x.to("cpu", non_blocking=True).device.type == "cpu"
+    with pytest.raises(TypeError):
+        x.to(devcie="cpu")
+
+
+def test_grad_is_checked_when_it_is_set():
+    x = dp.ones(2, requires_grad=True)
+    with pytest.raises(TypeError):
+        x.grad = 3
+    with pytest.raises(RuntimeError, match="float64"):
+        x.grad = dp.ones(2, dtype=dp.float64)
+    y = x * 2
+    assert not (x.retains_grad or y.retains_grad)
+    y.retain_grad()
+    assert y.retains_grad
+
+
+def test_recording_inside_a_generator():
+    x = dp.ones(1, requires_grad=True)
+
+    @dp.no_grad()
+    def numbers():
+        got = yield (x * 2).requires_grad
+        yield (got, (x * 2).requires_grad)
+        return 3
+
+    generator = numbers()
+    assert next(generator) is False and (x * 2).requires_grad
+    assert generator.send(5) == (5, False)
+    with pytest.raises(StopIteration) as end:
+        next(generator)
+    assert end.value.value == 3
+
+    @dp.set_grad_enabled(False)
+    def silent():
+        return (x * 2).requires_grad
+
+    assert dp.is_grad_enabled() and silent() is False
+    with dp.set_grad_enabled(mode=False):
+        assert not dp.is_grad_enabled()
+    assert dp.is_grad_enabled()
+
+
+def test_what_is_drawn_has_sensible_bounds():
+    with pytest.raises(ValueError):
+        dp.randperm(-1)
+    for call in (lambda x: x.uniform_(2, 1), lambda x: x.normal_(0, -1),
+                 lambda x: dp.nn.init.uniform_(x, 2, 1), lambda x: dp.nn.init.normal_(x, 0, -1),
+                 lambda x: dp.normal(0.0, -1.0, (2,))):  # fmt: skip
+        with pytest.raises(RuntimeError, match=r"negative|low <= high"):
+            call(dp.ones(2))
+    with pytest.raises(DTypeError):
+        dp.zeros(2, dtype=dp.int64).normal_()
+    state = dp.get_rng_state()
+    with dp.random.fork_rng():
+        dp.rand(3)
+    assert dp.get_rng_state() == state
+
+
+def test_sinc_and_det_at_their_edges():
+    tiny = [0.0, 1e-30, 1e-20, -1e-6, 3.1e-3, 0.5, 2.0]
+    for dtype, near in ((dp.float32, 2e-3), (dp.float64, 1e-9)):
+        x = dp.tensor(tiny, dtype=dtype, requires_grad=True)
+        (slope,) = dp.grad(dp.sinc(x).sum(), x)
+        t = np.array(tiny[3:], np.longdouble) * np.pi
+        exact = (np.cos(t) * t - np.sin(t)) / t**2 * np.pi
+        assert np.abs(slope.numpy()[:3]).max() < 1e-18
+        assert np.allclose(slope.numpy()[3:], exact.astype(float), near, near * 1e-2)
+        assert np.allclose(dp.sinc(x).detach().numpy(), np.sinc(tiny), 1e-6, 1e-6)
+    assert gradient(dp.sinc, [INF, 0.0])[1] == 0
+    assert math.isnan(dp.linalg.det(dp.tensor([[NAN, 1.0], [1.0, 1.0]])).item())
+    assert dp.linalg.det(dp.tensor([[[NAN, 1.0], [1.0, 1.0]], [[2.0, 0.0], [0.0, 1.0]]]))[1] == 2
+
+
+def test_classes_and_places_that_are_not_there():
+    x, wrong = dp.ones(2, 3), dp.tensor([0, 3])
+    losses = dp.nn.functional
+    for kind in (IndexError, ValueError, RuntimeError):
+        assert raises(kind, lambda: losses.cross_entropy(x, wrong))
+        assert raises(kind, lambda: losses.nll_loss(x, wrong))
+        assert raises(kind, lambda: x.gather(1, wrong.unsqueeze(1)))
+        assert raises(kind, lambda: x[wrong])
+    with pytest.raises(IndexError, match=r"^cross_entropy.* 3 .*ignore_index"):
+        losses.cross_entropy(x, wrong)

@@ -107,6 +107,9 @@ def test_without_it_a_nan_passes():
     finally:
         set_detect_anomaly(False)
     (x.sqrt() * 0.0).sum().backward()
+    with set_detect_anomaly(mode=True), pytest.raises(GraphError):
+        (x.sqrt() * 0.0).sum().backward()
+    (x.sqrt() * 0.0).sum().backward()
 
 
 def test_watching_keeps_nothing_alive():

@@ -119,3 +119,20 @@ def test_ctc_loss():
     impossible = [x[:, :1], dp.tensor([[1, 1, 1]]), dp.tensor([4]), dp.tensor([3])]
     assert F.ctc_loss(*impossible).item() == np.inf
     assert F.ctc_loss(*impossible, zero_infinity=True).item() == 0
+
+
+def test_activations_of_integers_give_floats():
+    x = dp.tensor([1, -2])
+    for name in ("elu", "gelu", "silu", "mish", "softplus", "hardswish", "leaky_relu"):
+        y = getattr(F, name)(x)
+        assert y.dtype == np.float32 and dp.allclose(y, getattr(F, name)(x.float())), name
+    assert F.gelu(dp.ones(1, dtype=dp.float16)).dtype == np.float16
+
+
+def test_modules_are_inserted_where_there_is_a_place():
+    model = nn.Sequential(nn.ReLU(), nn.Tanh())
+    for index in (-3, 3):
+        with pytest.raises(IndexError, match="out of range"):
+            model.insert(index, nn.ELU())
+    model.insert(-1, nn.ELU()).insert(3, nn.GELU())
+    assert [type(each).__name__ for each in model] == ["ReLU", "ELU", "Tanh", "GELU"]

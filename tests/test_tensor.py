@@ -11,7 +11,7 @@ from minidp import (
     functions,  # noqa: F401  (gives Tensor its methods)
 )
 from minidp.create import tensor
-from minidp.errors import DTypeError, GraphError, MinidpError
+from minidp.errors import DTypeError, GraphError, MinidpError, ShapeError
 from minidp.mode import get_default_dtype, set_default_dtype
 from minidp.parameter import Buffer, Parameter
 from minidp.tensor import Tensor
@@ -137,7 +137,7 @@ def test_python_numbers_out():
     assert [10, 20][tensor(1)] == 20
     with pytest.raises(TypeError, match="float32 cannot be an index"):
         [10][tensor(0.0)]
-    with pytest.raises(GraphError, match=r"one element.*\(2,\)"):
+    with pytest.raises(ShapeError, match=r"one element.*\(2,\)"):
         tensor([1, 2]).item()
     with pytest.raises(MinidpError):
         bool(tensor([1, 2]))

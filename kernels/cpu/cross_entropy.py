@@ -9,15 +9,19 @@ from .reduce import row
 from .softmax import exponentials_of, height
 
 
+class NoClassError(ValueError, IndexError):
+    """A target that is not the number of a class."""
+
+
 def _classes(x, target, ignore_index):
-    """target as int64, flat; None if the arrays do not fit; ValueError for a wrong class."""
+    """target as int64, flat; None if the arrays do not fit; NoClassError for a wrong class."""
     fits = served(x) and x.ndim > 1 and target.dtype.kind in "iu"
     if not fits or target.shape != x.shape[:1] + x.shape[2:]:
         return None
     target = ready(target.astype(np.int64, copy=False)).reshape(target.size)
     bad = _first_bad(target, x.shape[1], int(ignore_index))
     if bad >= 0:
-        raise ValueError(
+        raise NoClassError(
             f"cross_entropy(x {x.shape}, target): class {target[bad]} at row {bad} is outside the "
             f"{x.shape[1]} classes, 0 to {x.shape[1] - 1}; labels to be skipped are marked "
             f"ignore_index={ignore_index}"

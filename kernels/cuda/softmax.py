@@ -68,8 +68,12 @@ def logsumexp(gpu, x, *, dim, keepdim):
     return y
 
 
+class NoClassError(ValueError, IndexError):
+    """A target that is not the number of a class."""
+
+
 def check_targets(gpu, target, classes, ignore_index):
-    """ValueError if a target is no class and not ignored; to know, the host waits for the GPU.
+    """NoClassError if a target is no class and not ignored; to know, the host waits for the GPU.
 
     A CUDA graph cannot wait: what it replays is not looked at.
     """
@@ -78,7 +82,7 @@ def check_targets(gpu, target, classes, ignore_index):
     bad = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if gpu.xp.any(bad):
         value = int(target[bad].reshape(-1)[0])
-        raise ValueError(
+        raise NoClassError(
             f"cross_entropy: target {value} is not a class: targets go from 0 to {classes - 1} "
             f"(or ignore_index = {ignore_index}): correct the labels or add outputs to the model"
         )

@@ -11,7 +11,7 @@ from minidp.errors import DataError
 
 
 def check(dataset: Any, batch_size: Any, shuffle: Any, sampler: Any, batch_sampler: Any,
-          drop_last: bool) -> None:  # fmt: skip
+          drop_last: bool, num_workers: int) -> None:  # fmt: skip
     """Raise DataError for arguments that make no loader."""
     if isinstance(dataset, IterableDataset):
         if shuffle or sampler is not None or batch_sampler is not None:
@@ -26,6 +26,8 @@ def check(dataset: Any, batch_size: Any, shuffle: Any, sampler: Any, batch_sampl
     ):
         raise DataError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and "
                         "drop_last: drop them")  # fmt: skip
+    if num_workers < 0:
+        raise DataError(f"DataLoader: num_workers is {num_workers}; it has to be 0 or more")
     if batch_size is None and drop_last:
         raise DataError("DataLoader: batch_size=None excludes drop_last: drop it")
     if batch_size is not None and (not isinstance(batch_size, (int, np.integer)) or batch_size < 1):

@@ -36,13 +36,13 @@ def wrap(batch: Any) -> Any:
     return batch
 
 
-def default_collate(samples: Sequence[Any]) -> Any:
+def default_collate(batch: Sequence[Any]) -> Any:
     """A batch of Tensors from a list of samples, as PyTorch's `default_collate`.
 
     Arrays, Tensors and numbers are stacked along a new first axis (Python numbers become int64 and
     float64), tuples, lists and mappings are collated part by part, strings stay a list.
     """
-    return wrap(collate(samples))
+    return wrap(collate(batch))
 
 
 def collate(samples: Sequence[Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ Array = npt.NDArray[Any]
 class Dataset:
     """The base of data sets; subclasses define `__len__` and `__getitem__`."""
 
+    __class_getitem__: Any = classmethod(GenericAlias)  # Dataset[Tensor], in hints and as a base
+
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} has no __len__")
+        raise TypeError(f"object of type {type(self).__name__!r} has no len()")
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
@@ -40,7 +43,16 @@ class Dataset:
 
         `key` is (seed, epoch): what random transforms may depend on besides the row.
         """
-        return collate([sample(self, int(row), key) for row in rows])
+        return collate(samples(self, rows, key))
+
+
+def samples(dataset: Any, rows: Array, key: Key) -> list[Any]:
+    """The samples of ``rows``: of all at once where a data set has PyTorch's `__getitems__`, and
+    then what it draws depends on the first row."""
+    if not hasattr(dataset, "__getitems__"):
+        return [sample(dataset, int(row), key) for row in rows]
+    with switched(generator=draws(key, int(rows[0]))):
+        return list(dataset.__getitems__(rows.tolist()))
 
 
 def sample(dataset: Any, row: int, key: Key) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import replace
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from minidp.data.arguments import check
 from minidp.data.collate import collate, wrap
-from minidp.data.dataset import draws, fetch, permutation, sample
+from minidp.data.dataset import draws, fetch, permutation, sample, samples
 from minidp.data.position import Position, behind
 from minidp.data.prefetch import prefetched
 from minidp.data.sampler import again, state_of
@@ -51,6 +52,8 @@ class DataLoader:
     [2, 2, 1]
     """
 
+    __class_getitem__: Any = classmethod(GenericAlias)
+
     def __init__(
         self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
         sampler: Iterable[int] | None = None, batch_sampler: Iterable[Sequence[int]] | None = None,
@@ -61,7 +64,7 @@ class DataLoader:
         persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True,
         seed: int | None = None, prefetch: int = 2,
     ) -> None:  # fmt: skip
-        check(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last)
+        check(dataset, batch_size, shuffle, sampler, batch_sampler, drop_last, num_workers)
         self.dataset, self.shuffle = dataset, bool(shuffle)
         self.batch_size = None if batch_sampler is not None else batch_size
         self.sampler, self.batch_sampler = sampler, batch_sampler
@@ -175,8 +178,10 @@ class DataLoader:
             return self._joined(part)
         with switched(generator=draws(key, int(part[0]) if len(part) else 0, kind=1)):
             single = self.batch_size is None and self.batch_sampler is None
-            if single or self.collate_fn is not None:
+            if single:
                 return self._joined([sample(self.dataset, int(row), key) for row in part])
+            if self.collate_fn is not None:
+                return self._joined(samples(self.dataset, part, key))
             return wrap(fetch(self.dataset, part, key))
 
     def _joined(self, samples: list[Any]) -> Any:

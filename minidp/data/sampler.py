@@ -6,6 +6,7 @@ Random ones draw from ``generator`` (by default that of ``manual_seed``): each e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ def drawn(generator: Generator | None) -> np.random.Generator:
 
 class Sampler:
     """The base of samplers; subclasses define `__iter__`, and `__len__` if they can."""
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # Sampler[int], in hints and as a base
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")
@@ -170,6 +173,8 @@ class BatchSampler(Sampler):
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
         if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise DataError(f"BatchSampler: batch_size is {batch_size!r}; it has to be 1 or more")
+        if not isinstance(drop_last, bool):
+            raise DataError(f"BatchSampler: drop_last is {drop_last!r}; it has to be a bool")
 
     def state_dict(self) -> dict[str, Any]:
         return state_of(self.sampler)

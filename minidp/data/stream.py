@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
+from types import GenericAlias
 from typing import Any
 
 from minidp.data.position import Position
@@ -21,6 +22,8 @@ class IterableDataset:
     >>> list(DataLoader(Countdown(), batch_size=2))
     [tensor([3, 2]), tensor([1])]
     """
+
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions.along import in_place
 from minidp.ops import elementwise as ops
@@ -41,7 +41,7 @@ def hardtanh(
 ) -> Tensor:
     """y = x between min_val and max_val, else the nearer of them; dy/dx = 0 from there on."""
     if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val {min_val} cannot be greater than max_val {max_val}")
+        raise ArgumentError(f"hardtanh: min_val {min_val} cannot be greater than max_val {max_val}")
     return where(input <= min_val, min_val, where(input >= max_val, max_val, input))
 
 
@@ -66,9 +66,10 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 
 
 def _curve(x: Tensor, kind: str, a: float = 0.0, b: float = 0.0) -> Tensor:
-    """One of ``ops.activation.KINDS``; float16 is computed in float32."""
+    """One of ``ops.activation.KINDS``; float16 is computed in float32, integers become floats."""
     wide = x.float() if x.dtype == float16 else x
-    return curve(wide, kind=kind, a=float(a), b=float(b)).type(x.dtype)
+    y = curve(wide, kind=kind, a=float(a), b=float(b))
+    return y if wide is x else y.half()
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -98,7 +99,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """y = x where x > 0, else alpha (e^(x / alpha) - 1) (Barron 2017, arXiv 1704.07483)."""
     if alpha == 0:
-        raise ValueError("celu: alpha cannot be 0")
+        raise ArgumentError("celu: alpha cannot be 0")
     return where(input > 0, input, (_negative(input) / alpha).expm1() * alpha)
 
 
@@ -113,7 +114,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     Source: Hendrycks and Gimpel 2016, arXiv 1606.08415.
     """
     if approximate not in ("none", "tanh"):
-        raise ValueError(f"gelu: approximate={approximate!r}: expected 'none' or 'tanh'")
+        raise ArgumentError(f"gelu: approximate={approximate!r}: expected 'none' or 'tanh'")
     return _curve(input, "gelu" if approximate == "none" else "gelu_tanh")
 
 
@@ -160,7 +161,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """y = x moved towards 0 by lambd, 0 where |x| <= lambd."""
     if lambd < 0:
-        raise ValueError(f"softshrink: lambd {lambd} must be at least 0")
+        raise ArgumentError(f"softshrink: lambd {lambd} must be at least 0")
     return input - input.clamp(-lambd, lambd)
 
 

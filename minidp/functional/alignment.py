@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minidp.create import as_tensor, full
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.loss import reduced
 from minidp.functions import cat, logsumexp, stack
 from minidp.ops.comparison import where
@@ -84,8 +84,8 @@ def _paths(targets: Any, lengths: Any, blank: int, classes: int) -> Any:
         raise ShapeError(f"ctc_loss: targets {targets.shape}: expected (n, s), or as many as the "
                          f"lengths {lengths.tolist()} together")  # fmt: skip
     if ((labels < 0) | (labels >= classes)).any():
-        raise ValueError(f"ctc_loss: targets {labels.min()} to {labels.max()}: expected 0 to "
-                         f"{classes - 1}")  # fmt: skip
+        raise ArgumentError(f"ctc_loss: targets {labels.min()} to {labels.max()}: expected 0 to "
+                            f"{classes - 1}")  # fmt: skip
     path = np.full((n, 2 * longest + 1), blank)
     path[:, 1::2] = labels
     return path

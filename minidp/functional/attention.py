@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from minidp.create import ones
-from minidp.errors import DTypeError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.functional.activation import softmax
 from minidp.functional.dropout import dropout
 from minidp.functional.linear import linear
@@ -47,8 +47,8 @@ def scaled_dot_product_attention(
                          "(..., s, e), value (..., s, v)")  # fmt: skip
     expect_mask("attn_mask", attn_mask)
     if is_causal and attn_mask is not None:
-        raise ValueError("scaled_dot_product_attention: Explicit attn_mask should not be set "
-                         "when is_causal=True")  # fmt: skip
+        raise ArgumentError("scaled_dot_product_attention: Explicit attn_mask should not be set "
+                            "when is_causal=True")  # fmt: skip
     if enable_gqa:
         key, value = _shared(key, query), _shared(value, query)
     if _whole(query, key, value, attn_mask, dropout_p):

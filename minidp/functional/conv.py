@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from minidp.arguments import expect_tensors
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.ranks import batched, checked, each_rank, like
 from minidp.ops import conv
 from minidp.ops.layout import embed, narrow
@@ -92,8 +92,8 @@ def missing(
     extra = tuple(size - low for size, low in zip(wanted, least, strict=True))
     if any(not 0 <= more < step for more, step in zip(extra, stride, strict=True)):
         most = [low + step - 1 for low, step in zip(least, stride, strict=True)]
-        raise ValueError(f"{name}: requested an output size of {wanted}, but valid sizes range "
-                         f"from {least} to {most}")  # fmt: skip
+        raise ArgumentError(f"{name}: requested an output size of {wanted}, but valid sizes range "
+                            f"from {least} to {most}")  # fmt: skip
     return extra
 
 
@@ -166,9 +166,9 @@ def same_padding(
     if padding == "valid" or not isinstance(padding, str):
         return none if padding == "valid" else padding, none
     if padding != "same":
-        raise ValueError(f"padding={padding!r}: expected 'valid', 'same' or a size")
+        raise ArgumentError(f"padding={padding!r}: expected 'valid', 'same' or a size")
     if any(step != 1 for step in stride):
-        raise ValueError(f"padding='same' is not supported for strided convolutions: {stride}")
+        raise ArgumentError(f"padding='same' is not supported for strided convolutions: {stride}")
     total = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     return tuple(each // 2 for each in total), tuple(each % 2 for each in total)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from minidp import random
 from minidp.create import arange, ones
+from minidp.errors import ArgumentError
 from minidp.functional.activation import SELU_ALPHA, SELU_SCALE, leaky_relu, softmax
 from minidp.functional.ranks import batched, each_rank, like
 from minidp.mode import mode
@@ -24,7 +25,7 @@ __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d",
 
 def check_probability(p: float) -> None:
     if isinstance(p, str) or not 0 <= p <= 1:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p!r}")
+        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {p!r}")
 
 
 def _place(input: Tensor, batch_dim: int | None) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def rrelu(
     Source: Xu, Wang, Chen and Li 2015, arXiv 1505.00853.
     """
     if lower > upper:
-        raise ValueError(f"rrelu: lower={lower} is above upper={upper}")
+        raise ArgumentError(f"rrelu: lower={lower} is above upper={upper}")
     if not training:
         return leaky_relu(input, (lower + upper) / 2)
     slopes = ops.noise(input.detach(), **_place(input, 0)) * (upper - lower) + lower

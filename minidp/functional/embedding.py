@@ -8,7 +8,7 @@ import numpy as np
 
 from minidp.autograd import no_grad
 from minidp.create import as_tensor, full, ones_like
-from minidp.errors import DTypeError, ReplicaError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, ReplicaError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions import cat
 from minidp.functions.weighted import everywhere
@@ -50,7 +50,7 @@ def checked_padding(padding_idx: int | None, rows: int) -> int | None:
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
-        raise ValueError(f"Padding_idx must be within num_embeddings, got {padding_idx} and {rows}")
+        raise ArgumentError(f"Padding_idx must be within num_embeddings: {padding_idx} of {rows}")
     return padding_idx % rows
 
 
@@ -78,7 +78,7 @@ def embedding_bag(
     gives 0. ``per_sample_weights`` (like ``input``) multiply the rows of a sum.
     """
     if mode not in ("sum", "mean", "max"):
-        raise ValueError(f"embedding_bag: mode has to be one of sum, mean or max, not {mode!r}")
+        raise ArgumentError(f"embedding_bag: mode has to be one of sum, mean or max, not {mode!r}")
     if per_sample_weights is not None and (mode, per_sample_weights.shape) != ("sum", input.shape):
         raise ShapeError("embedding_bag: per_sample_weights are for mode='sum', and of the shape "
                          f"of input {input.shape}")  # fmt: skip
@@ -111,6 +111,6 @@ def _sizes(input: Tensor, offsets: Any, include_last_offset: bool) -> Any:
                          "or one axis, and as one axis where each bag starts")  # fmt: skip
     sizes = np.diff(starts if include_last_offset else [*starts, input.shape[0]])
     if starts[:1].any() or (sizes < 0).any() or sizes.sum() != input.shape[0] * bool(len(sizes)):
-        raise ValueError("embedding_bag: offsets[0] has to be 0, and offsets may not fall or be "
-                         f"more than the {input.shape[0]} numbers")  # fmt: skip
+        raise ArgumentError("embedding_bag: offsets[0] has to be 0, and offsets may not fall or be "
+                            f"more than the {input.shape[0]} numbers")  # fmt: skip
     return sizes.astype(int)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minidp.create import as_tensor
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.ops.elementwise import where
 from minidp.ops.index import take_along_dim
 from minidp.tensor import Tensor
@@ -49,7 +49,7 @@ def grid_sample(
         raise ShapeError(f"grid_sample: the grid {grid.shape} is not for {input.shape}")
     if mode not in MODES or padding_mode not in ("zeros", "border", "reflection") or (
             mode == "bicubic" and k != 2):  # fmt: skip
-        raise ValueError(f"grid_sample: mode={mode!r}, padding_mode={padding_mode!r}, {k} axes")
+        raise ArgumentError(f"grid_sample: mode={mode!r}, padding_mode={padding_mode!r}, {k} axes")
     how = mode, bool(align_corners), padding_mode
     taps = [_taps(grid[..., k - 1 - axis].flatten(1), n, *how)
             for axis, n in enumerate(input.shape[2:])]  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from minidp.arguments import expect_tensors
 from minidp.backend import backend_of
-from minidp.errors import DTypeError
+from minidp.errors import ArgumentError, DTypeError
 from minidp.functional.activation import log_softmax
 from minidp.functional.loss import batched, check_reduction, misfit, reduced
 from minidp.functional.ranks import alike
@@ -41,11 +41,11 @@ def cross_entropy(
     """
     target = target if isinstance(target, Tensor) else Tensor(target)
     if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise ArgumentError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     check_weight("cross_entropy", weight, input)
     if target.shape == input.shape and category(target.dtype) == 2:
         if ignore_index >= 0:
-            raise ValueError("cross_entropy: ignore_index is for class numbers, not probabilities")
+            raise ArgumentError("cross_entropy: ignore_index is for class numbers, not for floats")
         if label_smoothing:
             target = target * (1 - label_smoothing) + label_smoothing / input.shape[1]
         return reduced(_dense(input, weight, target), reduction)
@@ -212,7 +212,7 @@ def gaussian_nll_loss(
     if v.ndim != input.ndim or ones not in ([], [1]):
         raise misfit("gaussian_nll_loss", "var of the size of the input", input, target, v)
     if bool((v < 0).any()):
-        raise ValueError("gaussian_nll_loss: var has negative entries")
+        raise ArgumentError("gaussian_nll_loss: var has negative entries")
     v = v + (v.clamp(min=eps) - v).detach()  # the gradient passes, as PyTorch's does
     losses = (v.log() + (input - target).square() / v) * 0.5
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)

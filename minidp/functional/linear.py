@@ -6,7 +6,7 @@ import math
 
 from minidp.arguments import expect_tensors
 from minidp.create import arange
-from minidp.errors import DTypeError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions.index import in_range
 from minidp.ops import linalg
@@ -60,6 +60,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         count = int(tensor.amax()) + 1 if tensor.numel() else 0
     if count <= 0:
-        raise ValueError(f"one_hot({tensor.shape}, {num_classes}): expected at least one class")
+        raise ArgumentError(f"one_hot({tensor.shape}, {num_classes}): expected at least one class")
     places = in_range("one_hot", tensor, count)
     return (places.unsqueeze(-1) == arange(count, device=tensor.device)).long()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minidp.arguments import expect_tensors
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functions.weighted import global_sum, weighted_mean
 from minidp.tensor import Tensor
 
@@ -25,7 +25,7 @@ def check_reduction(reduction: str, *more: str) -> str:
     """``reduction``, or a ValueError when it is unknown."""
     known = ("mean", "sum", "none", *more)
     if reduction not in known:
-        raise ValueError(
+        raise ArgumentError(
             f"{reduction} is not a valid value for reduction: expected one of {', '.join(known)}"
         )
     return reduction
@@ -103,7 +103,7 @@ def huber_loss(
     The mean divides by the number of values, whatever the weights, as PyTorch's does.
     """
     if delta <= 0:
-        raise ValueError(f"huber_loss: delta={delta}: expected a positive number")
+        raise ArgumentError(f"huber_loss: delta={delta}: expected a positive number")
     losses = _bent(_difference("huber_loss", input, target), delta)
     return reduced(losses if weight is None else _weighed("huber_loss", losses, weight, "none"),
                    reduction)  # fmt: skip
@@ -114,7 +114,7 @@ def smooth_l1_loss(
 ) -> Tensor:
     """d^2 / (2 beta) for d = x - t, |d| - beta / 2 where |d| > beta."""
     if beta < 0:
-        raise ValueError(f"smooth_l1_loss: beta={beta}: expected a number that is not negative")
+        raise ArgumentError(f"smooth_l1_loss: beta={beta}: expected a number that is not negative")
     difference = _difference("smooth_l1_loss", input, target)
     return reduced(_bent(difference, beta) / beta if beta else difference.abs(), reduction)
 

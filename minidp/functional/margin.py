@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from minidp.arguments import expect_tensors
 from minidp.create import arange, ones
+from minidp.errors import ArgumentError
 from minidp.functional.activation import logsigmoid
 from minidp.functional.likelihood import check_weight, class_index, classes_of
 from minidp.functional.loss import batched, misfit, reduced
@@ -16,11 +17,10 @@ from minidp.ops.index import take_along_dim
 from minidp.ops.softmax import LEAST
 from minidp.tensor import Tensor
 
-__all__ = [
-    "cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss", "multi_margin_loss",
-    "multilabel_margin_loss", "multilabel_soft_margin_loss", "soft_margin_loss",
-    "triplet_margin_loss", "triplet_margin_with_distance_loss",
-]  # fmt: skip
+__all__ = ["cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss",
+           "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+           "soft_margin_loss", "triplet_margin_loss",
+           "triplet_margin_with_distance_loss"]  # fmt: skip
 
 
 def hinge_embedding_loss(
@@ -93,12 +93,12 @@ def triplet_margin_with_distance_loss(
 
 def check_margin(margin: float) -> None:
     if margin <= 0:
-        raise ValueError(f"triplet margin loss: margin must be greater than 0, got {margin}")
+        raise ArgumentError(f"triplet margin loss: margin must be greater than 0, got {margin}")
 
 
 def check_power(p: int) -> None:
     if p not in (1, 2):
-        raise ValueError(f"multi_margin_loss: p={p}: only p == 1 and p == 2 are supported")
+        raise ArgumentError(f"multi_margin_loss: p={p}: only p == 1 and p == 2 are supported")
 
 
 def multi_margin_loss(

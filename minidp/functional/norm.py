@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functional.statistics import follow_layer, gather, track, when_accepted
 from minidp.functions.distance import cosine_similarity, pairwise_distance, pdist
@@ -42,8 +42,8 @@ def batch_norm(
     running ones (if given) follow by ``momentum``."""
     if not training:
         if running_mean is None or running_var is None:
-            raise ValueError("batch_norm: expected running_mean and running_var to be given "
-                             "when training=False")  # fmt: skip
+            raise ArgumentError("batch_norm: expected running_mean and running_var to be given "
+                                "when training=False")  # fmt: skip
         return given(input, running_mean, running_var, weight, bias, eps)
     check_channels(input, running_mean, running_var)
     y, mean, var = by_batch(input, weight, bias, eps)
@@ -132,7 +132,7 @@ def _mean(total: Tensor, count: int, name: str) -> Tensor:
 def _check_count(counted: Any, input: Tensor) -> None:
     """A replica with two rows of its own need not ask the device."""
     if float(counted) <= 1:
-        raise ValueError(
+        raise ArgumentError(
             "Expected more than 1 value per channel when training, got input size "
             f"{input.shape}: give more rows, or call eval()"
         )
@@ -171,8 +171,8 @@ def instance_norm(
     check_channels(input, running_mean, running_var)
     places = math.prod(input.shape[2:])
     if places == 1:
-        raise ValueError("Expected more than 1 spatial element when training, got input size "
-                         f"{input.shape}")  # fmt: skip
+        raise ArgumentError("Expected more than 1 spatial element when training, got input size "
+                            f"{input.shape}")  # fmt: skip
     x = _wide(input, input)
     if len(x) and not (running_mean is None and running_var is None):
         rows = x.detach().flatten(2)
@@ -197,8 +197,8 @@ def group_norm(
         raise ShapeError(f"group_norm: expected (n, c, ...) with c divisible by num_groups="
                          f"{num_groups}, got {shape}")  # fmt: skip
     if input.numel() // num_groups == 1:
-        raise ValueError("Expected more than 1 value per channel when training, got input size "
-                         f"{shape}")  # fmt: skip
+        raise ArgumentError("Expected more than 1 value per channel when training, got input size "
+                            f"{shape}")  # fmt: skip
     _check_vectors("group_norm", input, shape[1:2], weight, bias)
     return _grouped("group_norm", input, num_groups, weight, bias, eps)
 

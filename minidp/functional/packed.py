@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minidp.create import as_tensor, full
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functions import cat, stack
 from minidp.ops.index import embedding
 from minidp.tensor import Tensor
@@ -109,7 +109,7 @@ def pad_sequence(
 ) -> Tensor:  # fmt: skip
     """Sequences (steps, ...) of any lengths as one (steps, batch, ...), filled up."""
     if padding_side not in ("left", "right"):
-        raise ValueError(f"pad_sequence: padding_side={padding_side!r}: expected left or right")
+        raise ArgumentError(f"pad_sequence: padding_side={padding_side!r}: expected left or right")
     longest = max(len(each) for each in sequences)
     padded = []
     for each in sequences:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minidp.create import arange, as_tensor
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.ranks import batched, checked, each_rank, floating, like
 from minidp.functions.along import scatter
 from minidp.functions.comparison import isnan
@@ -25,12 +25,10 @@ from minidp.shapes import sizes
 from minidp.tensor import Tensor
 from minidp.types import Array
 
-__all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool1d", "max_unpool2d", "max_unpool3d",
-]  # fmt: skip
+__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+           "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d",
+           "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+           "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"]  # fmt: skip
 
 Geometry = dict[str, tuple[int, ...]]
 
@@ -125,7 +123,7 @@ def _avg_pool(
         raise ShapeError(f"{name}: input of {x.shape[2:]} places is smaller than "
                          f"kernel_size={kernel_size}")  # fmt: skip
     if divisor_override == 0:
-        raise ValueError(f"{name}: divisor must be not zero")
+        raise ArgumentError(f"{name}: divisor must be not zero")
 
     def mean(images: Tensor, dilation: Any, **window: Any) -> Tensor:
         if divisor_override is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional import pool
 from minidp.functional.ranks import floating
 from minidp.functions.padding import pad
@@ -16,8 +16,7 @@ from minidp.shapes import sizes
 from minidp.tensor import Tensor
 from minidp.types import Array, float32, float64
 
-__all__ = ["channel_shuffle", "interpolate", "pad", "pixel_shuffle", "pixel_unshuffle",
-           "upsample"]  # fmt: skip
+__all__ = ["channel_shuffle", "interpolate", "pad", "pixel_shuffle", "pixel_unshuffle", "upsample"]
 
 RANKS = {"nearest": 0, "nearest-exact": 0, "area": 0, "linear": 1, "bilinear": 2, "bicubic": 2,
          "trilinear": 3}  # fmt: skip
@@ -40,10 +39,10 @@ def interpolate(
     if rank < 0 or n not in (1, 2, 3) or rank not in (0, n):
         raise ShapeError(f"interpolate: mode={mode!r} is not for input of shape {input.shape}")
     if (size is None) == (scale_factor is None) or (recompute_scale_factor and size is not None):
-        raise ValueError("interpolate: expected either size or scale_factor")
+        raise ArgumentError("interpolate: expected either size or scale_factor")
     if (antialias and rank != 2) or (align_corners is not None and not rank):
-        raise ValueError(f"interpolate: align_corners={align_corners}, antialias={antialias} "
-                         f"cannot be used with mode={mode!r}")  # fmt: skip
+        raise ArgumentError(f"interpolate: align_corners={align_corners}, antialias={antialias} "
+                            f"cannot be used with mode={mode!r}")  # fmt: skip
     shape, steps = input.shape[2:], None
     if size is None:
         several = isinstance(scale_factor, (tuple, list))

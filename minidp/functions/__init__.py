@@ -4,27 +4,10 @@ Importing this package gives Tensor its methods. Each file lists in ``__all__`` 
 ``minidp.NAME``.
 """
 
-from minidp.functions import (
-    along,
-    arrange,
-    comparison,
-    distance,
-    elementwise,
-    index,
-    inplace,
-    interop,
-    join,
-    layout,
-    linalg,
-    methods,
-    order,
-    padding,
-    places,
-    reduce,
-    search,
-    statistics,
-    summation,
-)
+from minidp.functions import (  # noqa: I001
+    along, arrange, comparison, distance, elementwise, index, inplace, interop, join, layout,
+    linalg, methods, order, padding, places, reduce, search, statistics, summation,
+)  # fmt: skip
 from minidp.functions.along import *
 from minidp.functions.arrange import *
 from minidp.functions.comparison import *
@@ -42,9 +25,7 @@ from minidp.functions.search import *
 from minidp.functions.statistics import *
 from minidp.functions.summation import *
 
-__all__ = [
-    *along.__all__, *arrange.__all__, *comparison.__all__, *distance.__all__,
-    *elementwise.__all__, *index.__all__, *interop.__all__, *join.__all__, *layout.__all__,
-    *linalg.__all__, *order.__all__, *places.__all__, *reduce.__all__, *search.__all__,
-    *statistics.__all__, *summation.__all__,
-]  # fmt: skip
+__all__ = [*along.__all__, *arrange.__all__, *comparison.__all__, *distance.__all__,
+           *elementwise.__all__, *index.__all__, *interop.__all__, *join.__all__, *layout.__all__,
+           *linalg.__all__, *order.__all__, *places.__all__, *reduce.__all__, *search.__all__,
+           *statistics.__all__, *summation.__all__]  # fmt: skip

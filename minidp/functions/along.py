@@ -9,7 +9,7 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.create import ones, zeros
-from minidp.errors import DTypeError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.comparison import where
 from minidp.functions.index import WHOLE, in_range, index_put
@@ -24,10 +24,9 @@ from minidp.placement import as_array, place
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = [
-    "gather", "index_add", "index_copy", "index_fill", "index_select", "masked_fill",
-    "masked_scatter", "scatter", "scatter_add", "scatter_reduce", "take_along_dim",
-]  # fmt: skip
+__all__ = ["gather", "index_add", "index_copy", "index_fill", "index_select", "masked_fill",
+           "masked_scatter", "scatter", "scatter_add", "scatter_reduce",
+           "take_along_dim"]  # fmt: skip
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[int, Tensor]:
@@ -122,7 +121,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     if reduce is not None:
         names = {"add": "sum", "multiply": "prod"}
         if reduce not in names:
-            raise ValueError(f"scatter: reduce={reduce!r}; expected 'add' or 'multiply'")
+            raise ArgumentError(f"scatter: reduce={reduce!r}; expected 'add' or 'multiply'")
         new = new if isinstance(src, Tensor) else broadcast_to(new, index.shape)
         return scatter_reduce(input, dim, index, new, names[reduce])
     key = _grid("scatter", input, dim, index)
@@ -168,7 +167,7 @@ def scatter_reduce(
     """``src`` at the places ``index`` along ``dim`` joined with x there (unless ``include_self``
     is false) by "sum", "prod", "mean", "amax" or "amin"."""
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
-        raise ValueError(f"scatter_reduce: {reduce!r} is not one of sum, prod, mean, amax, amin")
+        raise ArgumentError(f"scatter_reduce: {reduce!r} is not one of sum, prod, mean, amax, amin")
     if reduce == "prod":
         index._read()  # how often each place occurs decides on the steps
     key = _grid("scatter_reduce", input, dim, index)

@@ -24,14 +24,13 @@ from minidp.functions.layout import (
 from minidp.ops import layout as ops
 from minidp.ops.index import get
 from minidp.placement import place
-from minidp.shapes import axis_of
+from minidp.shapes import axes_of, axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = [
-    "block_diag", "cartesian_prod", "combinations", "diag", "diag_embed", "diagflat", "diagonal",
-    "diagonal_scatter", "flip", "fliplr", "flipud", "meshgrid", "repeat_interleave", "roll",
-    "rot90", "select_scatter", "slice_scatter", "tile", "tril", "triu",
-]  # fmt: skip
+__all__ = ["block_diag", "cartesian_prod", "combinations", "diag", "diag_embed", "diagflat",
+           "diagonal", "diagonal_scatter", "flip", "fliplr", "flipud", "meshgrid",
+           "repeat_interleave", "roll", "rot90", "select_scatter", "slice_scatter", "tile", "tril",
+           "triu"]  # fmt: skip
 
 
 @method()
@@ -41,7 +40,8 @@ def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     >>> dp.flip(dp.arange(4), (0,))
     tensor([3, 2, 1, 0])
     """
-    turned = axes_in_order("flip", sizes_of(axes, dims), input.ndim)
+    given = sizes_of(axes, dims)
+    turned = axes_of("flip", given, input.ndim) if given else ()
     key = tuple(slice(None, None, -1 if a in turned else 1) for a in range(input.ndim))
     return ops.copy(get(input, key=key))
 
@@ -232,6 +232,8 @@ def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tenso
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix of matrices along its diagonal; vectors are rows."""
     expect_tensors("block_diag", *tensors)
+    if any(x.ndim > 2 for x in tensors):
+        raise ShapeError(f"block_diag of {[x.shape for x in tensors]}: expected matrices")
     parts = [x if x.ndim == 2 else reshape(x, (1, x.numel())) for x in tensors]
     width, rows, start = sum(x.shape[1] for x in parts), [], 0
     for x in parts:

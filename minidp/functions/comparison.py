@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import DTypeError
+from minidp.errors import ArgumentError, DTypeError
 from minidp.ops import elementwise as ops
 from minidp.ops.index import argwhere, get
 from minidp.tensor import Tensor, method
@@ -25,7 +25,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000])
     """
     if min is None and max is None:
-        raise ValueError("clamp: give min, max or both")
+        raise ArgumentError("clamp: give min, max or both")
     return ops.clamp(input, min, max)
 
 

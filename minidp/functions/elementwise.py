@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from minidp.errors import ArgumentError
+from minidp.mode import quietly
 from minidp.ops import arithmetic, comparison, error_function, exponential, trigonometric
 from minidp.ops import elementwise as ops
 from minidp.ops.arithmetic import *  # noqa: F403
@@ -19,14 +21,12 @@ from minidp.promotion import result_type
 from minidp.tensor import Tensor, method
 from minidp.types import as_dtype
 
-__all__ = [
-    *arithmetic.__all__, *comparison.__all__, *error_function.__all__, *exponential.__all__,
-    *trigonometric.__all__,
-    "absolute", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
-    "arctan2", "arctanh", "deg2rad", "div", "divide", "exp2", "fix", "float_power", "frac",
-    "is_floating_point", "ldexp", "lerp", "logaddexp2", "logit", "multiply", "negative", "positive",
-    "rad2deg", "round", "rsub", "sgn", "sinc", "square", "sub", "subtract", "true_divide",
-]  # fmt: skip
+__all__ = [*arithmetic.__all__, *comparison.__all__, *error_function.__all__, *exponential.__all__,
+           *trigonometric.__all__, "absolute", "add", "addcdiv", "addcmul", "arccos", "arccosh",
+           "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "deg2rad", "div", "divide", "exp2",
+           "fix", "float_power", "frac", "is_floating_point", "ldexp", "lerp", "logaddexp2",
+           "logit", "multiply", "negative", "positive", "rad2deg", "round", "rsub", "sgn", "sinc",
+           "square", "sub", "subtract", "true_divide"]  # fmt: skip
 
 
 @method()
@@ -59,7 +59,7 @@ def div(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tenso
     if rounding_mode is None:
         return ops.div(input, other)
     if rounding_mode not in ("floor", "trunc"):
-        raise ValueError(f"div: rounding_mode is None, 'floor' or 'trunc', not {rounding_mode!r}")
+        raise ArgumentError(f"div: rounding_mode={rounding_mode!r}, not None, 'floor' or 'trunc'")
     if rounding_mode == "floor":
         return ops.floor_divide(input, other)
     floor = ops.floor_divide(input, other)
@@ -77,14 +77,14 @@ def rsub(input: Tensor, other: Any, *, alpha: float = 1) -> Tensor:
 
 def _reflected(name: str, function: Any) -> None:
     def call(self: Tensor, other: Any) -> Tensor:
-        result: Tensor = function(other, self)
-        return result
+        return function(other, self)
 
     call.__doc__ = f"{name} of ``other`` and this tensor, in that order."
     method(f"__r{name}__")(call)
 
 
 for _name, _op in {"truediv": ops.div, "floordiv": ops.floor_divide, "mod": ops.remainder,
+                   "lshift": ops.bitwise_left_shift, "rshift": ops.bitwise_right_shift,
                    "pow": ops.pow}.items():  # fmt: skip
     _reflected(_name, _op)
 
@@ -145,8 +145,11 @@ def logaddexp2(input: Tensor, other: Any) -> Tensor:
 def sinc(input: Tensor) -> Tensor:
     """y = sin(pi x) / (pi x), 1 at 0."""
     x = (input.type("float32") if input.dtype.char == "e" else input) * math.pi
-    null = x == 0
-    y = ops.where(null, 1.0, ops.sin(x) / ops.where(null, 1.0, x))
+    small = ops.abs(x) < 0.5  # there sin(x) / x has no exact derivatives: Taylor's series
+    near, far, series = ops.where(small, x, 0.0), ops.where(small, 1.0, x), 1.0
+    for n in (156, 110, 72, 42, 20, 6):
+        series = 1 - near * near / n * series
+    y = ops.where(small, series, ops.sin(far) / far)
     return y.type("float16") if input.dtype.char == "e" else y
 
 
@@ -217,12 +220,14 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 @method()
-def type(self: Tensor, dtype: Any = None) -> Any:
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The same values in ``dtype``; the tensor itself when they already are. Without ``dtype`` the
     name of its kind: "minidp.FloatTensor"."""
     if dtype is None:
         return f"minidp.{NAMES.get(self.dtype.name, self.dtype.name.capitalize())}Tensor"
     wanted = as_dtype(dtype)
+    if self.dtype.kind == "f" != wanted.kind:  # of NaN NumPy warns
+        return quietly(lambda: ops.cast(self, dtype=wanted))
     return self if self.dtype == wanted else ops.cast(self, dtype=wanted)
 
 

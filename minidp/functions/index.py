@@ -114,6 +114,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 def write(self: Tensor, key: Any, value: Any, name: str) -> Tensor:
     """``setitem`` under the name that error messages give it."""
     view, places = _steps(self, key)
+    if value is None or isinstance(value, str):
+        raise TypeError(f"{name}: a {type(value).__name__} is no value of a tensor")
     value = _without_ones(value)
     tracked = value.fresh().node if isinstance(value, Tensor) else None
     try:

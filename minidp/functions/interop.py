@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import backend_of, get_backend
-from minidp.errors import DTypeError, GraphError
+from minidp.errors import ArgumentError, DTypeError, GraphError
 from minidp.placement import place
 from minidp.tensor import Tensor, method
 
@@ -61,7 +61,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     here = Tensor(array)
     there = here if device is None else here.to(device)
     if copy is False and there.array is not array:
-        raise ValueError(f"from_dlpack: to bring it to {device} needs a copy, and copy=False")
+        raise ArgumentError(f"from_dlpack: to bring it to {device} needs a copy, and copy=False")
     return there.clone() if copy and there.array is array else there
 
 
@@ -104,6 +104,7 @@ def contains(self: Tensor, value: Any) -> bool:
 
 @method("__format__")
 def formatted(self: Tensor, spec: str) -> str:
-    """One value as a number, ``f"{loss:.3f}"``; several as they print."""
-    number = self.ndim == 0 or (spec and self.numel() == 1)
-    return format(self.item(), spec) if number else repr(self)
+    """One value as a number, ``f"{loss:.3f}"``; several as they print, in no other way."""
+    if self.ndim and spec:
+        raise TypeError(f"the format {spec!r} is for one number; this tensor has {self.shape}")
+    return repr(self) if self.ndim else format(self.item(), spec)

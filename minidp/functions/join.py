@@ -19,11 +19,10 @@ from minidp.promotion import result_type
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "cat", "chunk", "column_stack", "concat",
-    "concatenate", "dsplit", "dstack", "hsplit", "hstack", "narrow", "row_stack", "select", "split",
-    "split_with_sizes", "stack", "tensor_split", "unbind", "vsplit", "vstack",
-]  # fmt: skip
+__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "cat", "chunk", "column_stack", "concat",
+           "concatenate", "dsplit", "dstack", "hsplit", "hstack", "narrow", "row_stack", "select",
+           "split", "split_with_sizes", "stack", "tensor_split", "unbind", "vsplit",
+           "vstack"]  # fmt: skip
 
 
 @numpy_names

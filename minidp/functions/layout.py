@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minidp.arguments import expect_tensors
-from minidp.errors import ShapeError
+from minidp.errors import AxisError, ShapeError
 from minidp.ops import layout as ops
 from minidp.shapes import axis_of, resolve
 from minidp.tensor import Tensor, method
@@ -35,7 +35,7 @@ def axes_in_order(name: str, dims: Any, ndim: int) -> list[int]:
 def real_axis(x: Tensor, name: str, dim: int) -> int:
     """An axis that there is: a number has none."""
     if x.ndim == 0:
-        raise ShapeError(f"{name}: a tensor without axes has no dim {dim}")
+        raise AxisError(f"{name}: a tensor without axes has no dim {dim}")
     return axis_of(name, dim, x.ndim)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from minidp.errors import ShapeError
 from minidp.functions.arrange import tril, triu
-from minidp.functions.layout import broadcast_to, movedim, reshape, unsqueeze
+from minidp.functions.layout import axes_in_order, broadcast_to, movedim, reshape, unsqueeze
 from minidp.ops import linalg as ops
 from minidp.ops.elementwise import where
 from minidp.ops.layout import diagonal
@@ -16,11 +16,10 @@ from minidp.ops.reduce import sum
 from minidp.shapes import axis_of
 from minidp.tensor import Tensor, method
 
-__all__ = [
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cholesky_solve", "cross",
-    "det", "dot", "ger", "inner", "inverse", "kron", "logdet", "matmul", "matrix_power", "mm", "mv",
-    "outer", "slogdet", "tensordot", "trace", "vdot",
-]  # fmt: skip
+__all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cholesky_solve",
+           "cross", "det", "dot", "ger", "inner", "inverse", "kron", "logdet", "matmul",
+           "matrix_power", "mm", "mv", "outer", "slogdet", "tensordot", "trace",
+           "vdot"]  # fmt: skip
 
 
 @method()
@@ -167,8 +166,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum of products over pairs of axes: the last of ``a`` with the first of ``b``, or lists."""
     if isinstance(dims, int):
         dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
-    left, right = ([axis_of("tensordot", d, x.ndim) for d in each] if not isinstance(each, int)
-                   else [axis_of("tensordot", each, x.ndim)]
+    left, right = (axes_in_order("tensordot", each, x.ndim)
                    for x, each in zip((a, b), dims, strict=True))  # fmt: skip
     for i, j in zip(left, right, strict=False):  # an axis of length 1 goes with any
         a = a if b.shape[j] != 1 else sum(a, dim=i, keepdim=True).type(a.dtype)

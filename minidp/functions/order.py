@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minidp.errors import ArgumentError
 from minidp.functions.comparison import isnan
 from minidp.functions.join import cat
 from minidp.ops import elementwise
@@ -121,7 +122,7 @@ def topk(
     """
     x, axis = _lined(input), axis_of("topk", dim, input.ndim)
     if not 0 <= k <= x.shape[axis]:
-        raise ValueError(f"topk: k = {k} of {x.shape[axis]} values; expected 0 to {x.shape[axis]}")
+        raise ArgumentError(f"topk: k = {k} of {x.shape[axis]} values; expected 0 to all of them")
     places = ops.argsort(x, dim=axis, descending=largest, start=0, stop=k if input.ndim else 1)
     return _along(input, places, axis)
 
@@ -131,7 +132,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     """The ``k``-th smallest value along ``dim``, counted from 1, and where it is."""
     x, axis = _lined(input), axis_of("kthvalue", dim, input.ndim)
     if not 1 <= k <= x.shape[axis]:
-        raise ValueError(f"kthvalue: k = {k} of {x.shape[axis]} values; it is counted from 1")
+        raise ArgumentError(f"kthvalue: k = {k} of {x.shape[axis]} values; it is counted from 1")
     places = ops.argsort(x, dim=axis, start=k - 1, stop=k)
     return _reduced(input, places, axis, keepdim)
 
@@ -214,7 +215,7 @@ def unique(
     """
     axis = None if dim is None else axis_of("unique", dim, input.ndim)
     if axis is not None and 0 in (*input.shape[:axis], *input.shape[axis + 1 :]):
-        raise ValueError(f"unique: slices of {input.shape} along axis {axis} have no values")
+        raise ArgumentError(f"unique: slices of {input.shape} along axis {axis} have no values")
     input._read()
     values, inverse, counts = ops.unique(input, dim=axis)
     found = [values, *[inverse] * return_inverse, *[counts] * return_counts]
@@ -230,7 +231,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: 
     tensor([ 2, -1])
     """
     if input.ndim == 0 or n < 0:
-        raise ValueError(f"diff: n = {n} of {input.shape}; expected n from 0 and an axis")
+        raise ArgumentError(f"diff: n = {n} of {input.shape}; expected n from 0 and an axis")
     axis = axis_of("diff", dim, input.ndim)
     parts = [x for x in (prepend, input, append) if x is not None]
     x = cat(parts, axis) if n and len(parts) > 1 else input.clone()
@@ -247,7 +248,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     input._read()  # the largest decides on the shape
     places = input.array
     if places.size and int(places.min()) < 0:
-        raise ValueError(f"bincount: {int(places.min())} is negative; expected integers from 0")
+        raise ArgumentError(f"bincount: {int(places.min())} is negative; expected integers from 0")
     count = builtins.max(int(places.max()) + 1 if places.size else 0, minlength)
     if weights is None or places.size == 0:
         weights = (input == input).type(np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minidp.create import full
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.ops.index import get, put, set_at
 from minidp.placement import place
 from minidp.tensor import Tensor
@@ -35,7 +35,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
                          "each of the last axes, and a mode of constant, reflect, replicate or "
                          "circular (these three for all axes but (n, c) or (c))")  # fmt: skip
     if mode != "constant" and value:
-        raise ValueError(f"pad: mode {mode!r} takes no value, got {value}")
+        raise ArgumentError(f"pad: mode {mode!r} takes no value, got {value}")
     widths = [(0, 0)] * (input.ndim - len(pairs)) + pairs
     if mode == "replicate":
         for axis, (n, (a, b)) in enumerate(zip(input.shape, widths, strict=True)):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minidp import promotion
+from minidp.arguments import refuse
 from minidp.ops import layout as ops
 from minidp.placement import place
 from minidp.tensor import Tensor, method
@@ -30,6 +31,7 @@ def contiguous(self: Tensor) -> Tensor:
 @method()
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)``; itself if no change."""
+    refuse(kwargs.keys() - {"device", "dtype", "non_blocking", "copy"}, f"to: {kwargs}", TypeError)
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     for each in args:
         if isinstance(each, Tensor):
@@ -134,9 +136,9 @@ def cpu(self: Tensor) -> Tensor:
 
 
 @method()
-def cuda(self: Tensor, device: int = 0) -> Tensor:
-    """The values on GPU ``device``."""
-    return to(self, f"cuda:{device}")
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """The values on GPU ``device``, a number or a device."""
+    return to(self, f"cuda:{device or 0}" if device is None or isinstance(device, int) else device)
 
 
 @method()

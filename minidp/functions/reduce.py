@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import DTypeError, ShapeError
 from minidp.functions.comparison import isclose, isnan
 from minidp.functions.elementwise import square
 from minidp.functions.weighted import weighted_mean
@@ -62,7 +62,7 @@ def mean(
         return weighted_mean(input, weight)
     x = input if dtype is None else input.to(dtype)
     if category(x.dtype) < 2:
-        raise TypeError(f"mean of {x.dtype}: convert to a float dtype first, or give dtype=")
+        raise DTypeError(f"mean of {x.dtype}: convert to a float dtype first, or give dtype=")
     if x.dtype.char == "e":
         return mean(x.float(), dim, keepdim).half()
     axes = axes_of("mean", _static(dim), x.ndim)
@@ -73,7 +73,7 @@ def mean(
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Mean over ``dim`` of what is not NaN."""
     if category(input.dtype) < 2:
-        raise TypeError(f"nanmean of {input.dtype}: convert to a float dtype first")
+        raise DTypeError(f"nanmean of {input.dtype}: convert to a float dtype first")
     return nansum(input, dim, keepdim, dtype=dtype) / sum(~isnan(input), dim, keepdim)
 
 
@@ -145,7 +145,7 @@ def vector_norm(
     inf, the smallest for -inf. Its derivative is 0 where it is not defined."""
     x, dim = input if dtype is None else input.to(dtype), _static(dim)
     if category(x.dtype) < 2:
-        raise TypeError(f"norm of {x.dtype}: convert to a float dtype first")
+        raise DTypeError(f"norm of {x.dtype}: convert to a float dtype first")
     if x.dtype.char == "e":
         return vector_norm(x.float(), ord, dim, keepdim).half()
     if ord == 0:

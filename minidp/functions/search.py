@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from minidp.create import ones, tensor
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.functions.index import getitem, in_range
 from minidp.functions.join import cat, unbind
 from minidp.functions.layout import broadcast_tensors, ravel, reshape
@@ -46,6 +46,8 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 @method()
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The values where the mask is true, in C order."""
+    if mask.dtype.char != "?":
+        raise DTypeError(f"masked_select: a mask of {mask.dtype}; expected bool")
     mask._read()
     x, chosen = broadcast_tensors(input, mask)
     return get(x, key=chosen.array.copy())
@@ -57,7 +59,7 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
     """Where each value goes so that the sequence stays sorted; with ``right`` behind equals.
     ``sorter``, such as argsort gives, is the order of a sequence that is not sorted."""
     if side not in (None, "left", "right") or (side == "left" and right):
-        raise ValueError(f"searchsorted: side={side!r} with right={right}; expected left or right")
+        raise ArgumentError(f"searchsorted: side={side!r}, right={right}; expected left or right")
     if sorter is not None:
         axis = sorted_sequence.ndim - 1
         sorted_sequence = ops.take_along_dim(sorted_sequence, sorter, dim=axis)

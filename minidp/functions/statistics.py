@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functions.comparison import isnan
 from minidp.functions.join import atleast_1d
 from minidp.functions.order import sort
@@ -90,19 +90,19 @@ def _quantile(
     input: Tensor, q: Any, dim: Any, keepdim: bool, between: str, spoiled: bool
 ) -> Tensor:
     if input.dtype.kind != "f" or input.numel() == 0:
-        raise ValueError(f"quantile of {input.dtype}{input.shape}: expected some real numbers")
+        raise ArgumentError(f"quantile of {input.dtype}{input.shape}: expected some real numbers")
     x, axis = (input.reshape(-1), 0) if dim is None else (atleast_1d(input), dim)
     x = sort(x, axis).values.movedim(axis, -1)
     parts = q if isinstance(q, Tensor) else Tensor(np.asarray(q, x.dtype)).to(x.device)
     if x.dtype != parts.dtype or not bool(all((parts >= 0) & (parts <= 1))):
-        raise ValueError(f"quantile: q must be from 0 to 1 and of {x.dtype}, got {q}")
+        raise ArgumentError(f"quantile: q must be from 0 to 1 and of {x.dtype}, got {q}")
     missing = isnan(x)
     last = sum(~missing, dim=-1, keepdim=True).type(x.dtype) - 1
     last = where(missing[..., -1:], x.shape[-1] - 1, last) if spoiled else last.clamp(min=0)
     place = parts.reshape(-1) * last
     place = where(missing[..., -1:], last, place) if spoiled else place
     if between not in PLACING:
-        raise ValueError(f"quantile: interpolation={between!r}; expected one of {[*PLACING]}")
+        raise ArgumentError(f"quantile: interpolation={between!r}; expected one of {[*PLACING]}")
     place = PLACING[between](place)
     low, high = (take_along_dim(x, each(place).long(), dim=x.ndim - 1)
                  for each in (elementwise.floor, elementwise.ceil))  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from minidp.errors import CheckpointError
+from minidp.errors import CheckpointError, MissingError
 from minidp.io.origin import Origin, origin
 from minidp.io.tree import described, rebuilt
 from minidp.io.whole import write_whole
@@ -92,7 +92,7 @@ def _read(f: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, Array]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             return file.metadata() or {}, tensors
     except FileNotFoundError as error:
-        raise CheckpointError(f"checkpoint {f}: there is no such file") from error
+        raise MissingError(f"checkpoint {f}: there is no such file") from error
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointError(f"checkpoint {f} is damaged or no checkpoint: {error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minidp import functional as F
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.nn.layer import Layer, Stateless
 from minidp.nn.module import Module
 from minidp.parameter import Parameter
@@ -50,8 +50,8 @@ class Hardtanh(Stateless, of=F.hardtanh):
 
     def _check(self) -> None:
         if self.max_val <= self.min_val:
-            raise ValueError(f"Hardtanh: max_val {self.max_val} must be greater than min_val "
-                             f"{self.min_val}")  # fmt: skip
+            raise ArgumentError(f"Hardtanh: max_val {self.max_val} must be greater than min_val "
+                                f"{self.min_val}")  # fmt: skip
 
 
 class PReLU(Layer, shows="num_parameters={num_parameters}"):

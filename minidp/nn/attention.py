@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minidp.arguments import expect_counts
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.attention import extended, in_heads, merged_mask, projected
 from minidp.nn import init
 from minidp.nn.layer import Layer
@@ -43,7 +43,7 @@ class MultiheadAttention(Layer):
     ) -> None:  # fmt: skip
         expect_counts("MultiheadAttention", 1, embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
-            raise ValueError(f"embed_dim={embed_dim} is not divisible by num_heads={num_heads}")
+            raise ArgumentError(f"embed_dim={embed_dim} is not divisible by num_heads={num_heads}")
         super().__init__()
         self.embed_dim, self.num_heads, self.dropout = embed_dim, num_heads, dropout
         self.kdim, self.vdim, self.batch_first = kdim or embed_dim, vdim or embed_dim, batch_first
@@ -82,7 +82,7 @@ class MultiheadAttention(Layer):
         ``need_weights``, without them 0 before ``out_proj``.
         """
         if is_causal and attn_mask is None:
-            raise ValueError("MultiheadAttention: Need attn_mask if specifying the is_causal hint")
+            raise ArgumentError("MultiheadAttention: Need attn_mask when giving the is_causal hint")
         weights: Any = self.in_proj_weight
         if weights is None:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)

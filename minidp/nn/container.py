@@ -115,6 +115,10 @@ class Sequential(Numbered):
             return type(self)(dict(list(self._held().items())[index]))
         return super().__getitem__(index)
 
+    def insert(self, index: int, module: Module) -> Self:
+        refuse(not -len(self) <= index <= len(self), f"Index out of range: {index}", IndexError)
+        return super().insert(index, module)
+
     def __add__(self, other: Iterable[Module]) -> Sequential:
         return Sequential(*self, *other)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from minidp import functional as F
 from minidp.arguments import expect_counts
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.conv import missing
 from minidp.nn.layer import Stateless
 from minidp.nn.linear import Affine
@@ -52,13 +52,13 @@ class Convolution(Affine):
         self.dilation = each("dilation", dilation)
         self.output_padding = each("output_padding", output_padding)
         if groups <= 0:
-            raise ValueError("groups must be a positive integer")
+            raise ArgumentError("groups must be a positive integer")
         for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
             if channels % groups != 0:
                 raise ShapeError(f"{name} must be divisible by groups: {channels} by {groups}")
         if padding_mode not in self.modes:
-            raise ValueError(f"{type(self).__name__}: padding_mode={padding_mode!r}: "
-                             f"expected one of {self.modes}")  # fmt: skip
+            raise ArgumentError(f"{type(self).__name__}: padding_mode={padding_mode!r}: "
+                                f"expected one of {self.modes}")  # fmt: skip
         F.same_padding(self.padding, self.kernel_size, self.stride, self.dilation)
         front = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
         self._make(device, dtype, weight=(front[0], front[1] // groups, *self.kernel_size),

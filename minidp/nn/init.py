@@ -32,16 +32,14 @@ def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Uniform in [a, b)."""
-    draw = rand(tensor.shape, generator=generator, dtype=tensor.dtype)
-    return _fill(tensor, draw * (b - a) + a)
+    return _fill(tensor, tensor.detach().clone().uniform_(a, b, generator=generator))
 
 
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Normal with the given mean and standard deviation."""
-    draw = randn(tensor.shape, generator=generator, dtype=tensor.dtype)
-    return _fill(tensor, draw * std + mean)
+    return _fill(tensor, tensor.detach().clone().normal_(mean, std, generator=generator))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

@@ -257,9 +257,9 @@ class Module:
         """Move it to the CPU."""
         return self.to("cpu:0")
 
-    def cuda(self, device: int = 0) -> Self:
+    def cuda(self, device: Any = None) -> Self:
         """Move it to a GPU."""
-        return self.to(f"cuda:{device}")
+        return self.to(f"cuda:{device or 0}" if type(device or 0) is int else device)
 
     def state_dict(
         self, *, destination: dict[str, Any] | None = None, prefix: str = "",

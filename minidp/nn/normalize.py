@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from minidp import functional as F
 from minidp.create import empty
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional import norm
 from minidp.nn.layer import Layer, Stateless
 from minidp.nn.module import Module
@@ -227,8 +227,8 @@ class GroupNorm(Scaled):
         device: Any = None, dtype: Any = None, bias: bool = True,
     ) -> None:  # fmt: skip
         if num_channels % num_groups:
-            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups "
-                             f"({num_groups})")  # fmt: skip
+            raise ArgumentError(f"num_channels ({num_channels}) must be divisible by num_groups "
+                                f"({num_groups})")  # fmt: skip
         super().__init__()
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps, self.affine = eps, affine

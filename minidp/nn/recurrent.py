@@ -6,7 +6,7 @@ import warnings
 from typing import Any, ClassVar
 
 from minidp.arguments import expect_counts
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.dropout import check_probability
 from minidp.functional.recurrent import GATES, recurrent
 from minidp.nn import init
@@ -56,8 +56,8 @@ class RNNBase(Layer):
                       num_layers=self.num_layers)  # fmt: skip
         expect_counts(name, proj_size=self.proj_size)
         if self.proj_size >= limit:
-            raise ValueError(f"{name}: proj_size={self.proj_size}; only LSTM has projections, and "
-                             f"only to fewer than hidden_size={self.hidden_size}")  # fmt: skip
+            raise ArgumentError(f"{name}: proj_size={self.proj_size}; only LSTM has projections, "
+                                f"to fewer than hidden_size={self.hidden_size}")  # fmt: skip
         if self.dropout and self.num_layers == 1:
             warnings.warn("dropout acts between recurrent layers, so non-zero dropout expects "
                           f"num_layers greater than 1, but got dropout={self.dropout} and "
@@ -95,7 +95,7 @@ class RNNBase(Layer):
 
 def _mode(nonlinearity: str) -> str:
     if nonlinearity not in ("tanh", "relu"):
-        raise ValueError(f"Unknown nonlinearity {nonlinearity!r}. Select from 'tanh' or 'relu'.")
+        raise ArgumentError(f"Unknown nonlinearity {nonlinearity!r}. Select from 'tanh' or 'relu'.")
     return f"RNN_{nonlinearity.upper()}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from minidp import functional as F
 from minidp.create import full
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, ShapeError
 from minidp.nn import init
 from minidp.nn.attention import MultiheadAttention
 from minidp.nn.container import ModuleList
@@ -58,7 +58,7 @@ class Block(Module):
         for i in parts:
             self.add_module(f"dropout{i}", Dropout(dropout, batch_dim=rows))
         if activation not in ("relu", "gelu") and not callable(activation):
-            raise ValueError(f"activation should be relu/gelu or a function, not {activation}")
+            raise ArgumentError(f"activation should be relu/gelu or a function, not {activation}")
         self.activation: Any = activation if callable(activation) else getattr(F, activation)
 
     def _part(self, i: int, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.errors import DivisionError
 from minidp.op import Op, op
 from minidp.ops.comparison import flat, where
 from minidp.types import Array
@@ -63,7 +64,7 @@ def fmod(xp: Any, a: Array, b: Array) -> Array:
 def _divided(name: str, y: Array, b: Any) -> Array:
     """The result of a division, which of integers must not be by zero."""
     if y.dtype.kind != "f" and y.size and ((b == 0).any() if hasattr(b, "any") else b == 0):
-        raise ZeroDivisionError(f"{name}: an integer is divided by 0; convert to a float dtype")
+        raise DivisionError(f"{name}: an integer is divided by 0; convert to a float dtype")
     return y
 
 

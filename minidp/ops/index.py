@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.errors import PlaceError
 from minidp.op import op
 from minidp.ops.elementwise import cast
 from minidp.types import Array, Shape
@@ -63,11 +64,11 @@ def extreme_share(g: Any, own: Any, x: Any, value: Any, y: Any, key: Any) -> Any
 
 @op("i:... -> i:...")
 def in_range(xp: Any, index: Array, low: int, high: int, name: str) -> Array:
-    """A copy of ``index`` as int64; IndexError where a number is outside of low .. high - 1."""
+    """A copy of ``index`` as int64; PlaceError where a number is outside of low .. high - 1."""
     wrong = (index < low) | (index >= high)
     if bool(xp.any(wrong)):
         value = int(index[wrong].reshape(-1)[0])
-        raise IndexError(f"{name}: index {value} is out of range for an axis of size {high}; "
+        raise PlaceError(f"{name}: index {value} is out of range for an axis of size {high}; "
                          f"expected {low} to {high - 1}")  # fmt: skip
     return xp.array(index, dtype="int64", order="C", copy=True)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import AxisError
 from minidp.op import op
 from minidp.ops.adjoint import composite
 from minidp.ops.comparison import cast, full_like, where
@@ -192,5 +192,5 @@ def _axis(name: str, x: Array, dim: Any) -> int | None:
 def _nonempty(name: str, x: Array, dim: Any) -> tuple[int, ...]:
     axes = axes_of(name, dim, x.ndim)
     if x.size == 0 and (not axes or 0 in [x.shape[axis] for axis in axes]):
-        raise ShapeError(f"{name}(shape {x.shape}, dim={dim}): nothing to choose from")
+        raise AxisError(f"{name}(shape {x.shape}, dim={dim}): nothing to choose from")
     return axes

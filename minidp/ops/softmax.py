@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ShapeError
+from minidp.errors import ArgumentError, PlaceError, ShapeError
 from minidp.mode import switched
 from minidp.op import op
 from minidp.ops.adjoint import composite
@@ -71,10 +71,8 @@ def like(x: Any, y: Any) -> Any:
 
 def _check_labels(x: Shape, target: Shape, **constants: Any) -> None:
     if target != (x[0], *x[2:]):
-        raise ShapeError(
-            f"cross_entropy(x {x}, target {target}): expected logits (n, c, ...) and one label for "
-            f"each of their columns, of shape {(x[0], *x[2:])}"
-        )
+        raise ShapeError(f"cross_entropy(x {x}, target {target}): expected logits (n, c, ...) and "
+                         f"one label for each of their columns, of shape {(x[0], *x[2:])}")
 
 
 @op("n c ..., i:n ... -> n ...", check=_check_labels,
@@ -127,13 +125,13 @@ def cross_entropy_mean_input(xp: Any, dy: Array, x: Array, target: Array, ignore
 
 def check_classes(xp: Any, target: Array, count: int, ignore_index: int | None,
                   name: str = "cross_entropy") -> None:  # fmt: skip
-    """Raise ValueError when a class label is neither in 0 .. count-1 nor ignored."""
+    """Raise PlaceError when a class label is neither in 0 .. count-1 nor ignored."""
     wrong = (target < 0) | (target >= count)
     if ignore_index is not None:
         wrong = wrong & (target != ignore_index)
     if bool(xp.any(wrong)):
         skipped = f"; labels to be skipped are marked ignore_index={ignore_index}"
-        raise ValueError(
+        raise PlaceError(
             f"{name}: target {int(target[wrong].ravel()[0])} is not a class: the {count} columns "
             f"of the logits are classes 0 to {count - 1}{'' if ignore_index is None else skipped}"
         )
@@ -149,7 +147,7 @@ def binary_cross_entropy(xp: Any, x: Array, t: Array) -> Array:
     for name, each in (("input", x), ("target", t)):
         wrong = ~((each >= 0) & (each <= 1))
         if bool(xp.any(wrong)):
-            raise ValueError(f"binary_cross_entropy: {name} {float(each[wrong].ravel()[0])} is not "
-                             "a probability: all elements must be between 0 and 1")  # fmt: skip
+            raise ArgumentError(f"binary_cross_entropy: {name} {float(each[wrong].ravel()[0])} is "
+                                "no probability: all elements must be between 0 and 1")  # fmt: skip
     least = xp.asarray(-100, x.dtype)
     return (t - 1) * xp.maximum(xp.log1p(-x), least) - t * xp.maximum(xp.log(x), least)

@@ -375,7 +375,6 @@ DIFFERENT = {
     "nn.Conv2d(4,6,(3,3,3))": "sizes of the wrong length are refused at once",
     'nn.MSELoss("bad")(x(2),x(2))': "size_average is not taken",
     "nn.NLLLoss()(x(2),i(0))": "one sample has one target, of no axes",
-    "F.linear(x(3),x(3)).shape": "a weight has two axes",
     "optim.Adam([P(2)],foreach=True,fused=True)": "both are kept and mean nothing",
     "sched.StepLR(optim.SGD([P(2)],0.1),0)": "fails at once, not in the first step",
     'init.calculate_gain("leaky_relu",True)': "True is 1",
