@@ -90,7 +90,7 @@ def _own_back(dy, x, mean, var, shift, weight, eps, relu):
     dx, scale = empty(rows.shape, x.dtype), empty(x.shape[1:2], x.dtype)
     dweight, dbias = (empty(x.shape[1:2], x.dtype) for _ in range(2))
     run(g, rows, ready(mean), ready(var), ready(shift), *given(weight, x), dx, dweight, dbias, eps,
-        sums_of(x), scale, floor(x, relu))  # fmt: skip
+        sums_of(x), taken_from(x), scale, floor(x, relu))  # fmt: skip
     return like(dx, x, is_last), dweight, dbias
 
 
@@ -124,6 +124,11 @@ def sums_of(x):
     return empty((2, x.shape[1]), DOUBLE)
 
 
+def taken_from(x):
+    """Memory for what is taken from each cotangent, and for each unit of x - mean."""
+    return empty((2, x.shape[1]), x.dtype)
+
+
 @compiled
 def _own_last(x, weight, has_weight, bias, has_bias, y, mean, var, shift, eps, sums, scale, floor):
     moments_last(x, mean, var, sums)
@@ -134,13 +139,13 @@ def _own_last(x, weight, has_weight, bias, has_bias, y, mean, var, shift, eps, s
 
 
 @compiled
-def _back_last(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, scale,
-               floor):  # fmt: skip
+def _back_last(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, taken,
+               scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, dbias, False, scale)
     sums[:] = 0
     add_last(g, x, mean, shift, scale, dbias, dweight, sums, floor)
-    finish(sums, x.shape[0], var, eps, dweight, dbias)
-    slopes_last(g, x, mean, shift, scale, sums, dx, floor)
+    finish(sums, x.shape[0], var, eps, dweight, dbias, taken)
+    slopes_last(g, x, mean, shift, scale, taken, dx, floor)
 
 
 @compiled
@@ -153,10 +158,10 @@ def _own_first(x, weight, has_weight, bias, has_bias, y, mean, var, shift, eps, 
 
 
 @compiled
-def _back_first(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, scale,
-                floor):  # fmt: skip
+def _back_first(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, taken,
+                scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, dbias, False, scale)
     sums[:] = 0
     add_first(g, x, mean, shift, scale, sums, floor)
-    finish(sums, x.shape[0] * x.shape[2], var, eps, dweight, dbias)
-    slopes_first(g, x, mean, shift, scale, sums, dx, floor)
+    finish(sums, x.shape[0] * x.shape[2], var, eps, dweight, dbias, taken)
+    slopes_first(g, x, mean, shift, scale, taken, dx, floor)
