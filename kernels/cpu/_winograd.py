@@ -25,7 +25,7 @@ from ._strips import Grid, length
 from ._transformed import GAP, correlate, multiply, transform_sums, transform_weights
 from ._transforms import OUTPUTS, points, transform
 
-CHANNELS = 16  # of source and target at least, so that products outweigh transforms
+CHANNELS = {3: 8, 5: 4}  # of source and target at least, so that products outweigh transforms
 TILES = 9  # of an image at least, so that they outweigh the transform of the weights
 CHAIN = {3: 128, 5: 64}  # channels in one sum: errors of longer ones would be felt
 TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
@@ -38,7 +38,7 @@ def fits(x, weights, output, stride, padding, dilation, groups):
     """Whether a layer is worth it; the switch, its geometry and dtype alone decide."""
     k, c, *kernel = weights
     is_square = kernel in ([3, 3], [5, 5]) and x.dtype.char == "f"
-    if not is_square or not switches.winograd or min(k, c) < CHANNELS:
+    if not is_square or not switches.winograd or min(k, c) < CHANNELS[kernel[0]]:
         return False
     is_large = math.prod(-(-length // OUTPUTS) for length in output) >= TILES
     return is_large and groups == 1 and tuple(stride) == tuple(dilation) == (1, 1)
