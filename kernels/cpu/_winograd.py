@@ -28,8 +28,8 @@ from ._transforms import OUTPUTS, points, transform
 CHANNELS = {3: 8, 5: 4}  # of source and target at least, so that products outweigh transforms
 TILES = 9  # of an image at least, so that they outweigh the transform of the weights
 CHAIN = {3: 128, 5: 64}  # channels in one sum: errors of longer ones would be felt
-TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
-WIDE = 1 << 14  # channels squared from which on the sums of a weight gradient are far from the core
+TOGETHER = 28  # tiles in a block
+WIDE = 1 << 13, 1 << 14  # channels squared up to which a weight gradient's sums are near the core
 
 Sizes = namedtuple("Sizes", "source target size down across block chain width most strip")
 
@@ -92,7 +92,7 @@ def _line(strip, size, depth):
 
 
 @lru_cache(maxsize=512)
-def forward(*key, block=TOGETHER[0]):
+def forward(*key, block=TOGETHER):
     """The blocks of a convolution; `key` is what a `Layer` is made of."""
     direct = _tiling.forward(*key, with_bias=False)
     layer = direct.layer
@@ -105,7 +105,7 @@ def backward(*key):
     direct = _tiling.backward(*key)
     layer = direct.layer
     offset = [k - 1 - p for k, p in zip(layer.kernel, layer.padding, strict=True)]
-    return Blocks(direct, layer.output, layer.image, offset, TOGETHER[0])
+    return Blocks(direct, layer.output, layer.image, offset, TOGETHER)
 
 
 @lru_cache(maxsize=1024)
@@ -140,10 +140,16 @@ def _convolve(blocks, source, w, b, target, relu=False):
              bias, *planes, target.reshape(-1), count, sizes)  # fmt: skip
 
 
+def _longer(weights):
+    """How many tiles a block of a weight gradient has: its sums are read and written once a block,
+    which takes longer where they are far."""
+    channels, (near, far) = math.prod(weights[:2]), WIDE
+    return TOGETHER * (1 if channels <= near else 3 if channels <= far else 6)
+
+
 def conv2d_weight(cotangents, images, dw, *layer):
     """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
-    block = TOGETHER[1] * (1 if math.prod(dw.shape[:2]) <= WIDE else 2)
-    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=block)
+    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=_longer(dw.shape))
     direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
     c, k, count = direct.sums, direct.columns, blocks.tiles(len(images))
     sums, total = (empty(size * c * blocks.width, dw.dtype) for size in (blocks.planes, r * r))
