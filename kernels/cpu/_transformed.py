@@ -3,8 +3,8 @@
 `_winograd` says what is computed, and what a block is; addresses of machine code and numbers of
 loops come from there. A block's planes stay in the second cache. What comes from memory, or goes
 there, is asked for some lines at a time between register tiles, while these keep the core busy:
-images of the next block, and where results will be written. So of a layer of 64 channels, forward,
-a third less time passes beside products (2.7 of 8.6 ms, where arrays are too large for the cache).
+images of the next block, and where results will be written. So less time passes beside products:
+2.7 ms instead of 4.8 beside 5.9, for 64 channels of 64 images of 32 x 32 in memory.
 """
 
 from collections import namedtuple

@@ -6,8 +6,9 @@ at a time; the block stays in cache, and of images a strip. See `_transforms` fo
 
 Costs 36 instead of 144, or 64 instead of 400, multiplications for each pair of channels and tile,
 and some hundred more for each channel: from 64 channels on, as fast as direct convolution at 310 to
-350 GFLOP/s (for 5 x 5 from 32 channels on, at 270 to 300) on a core that multiplies at 115. Three
-quarters of the time are products, at 97 % of its peak; the rest is transforms, and memory.
+350 GFLOP/s (for 5 x 5 from 32 channels on, at 270 to 300) on a core that multiplies at 115, and at
+560 (for 5 x 5 at 610) on one that multiplies at 200 and whose third cache is slow. There products
+are two thirds of the time, at 97 % of its peak; the rest is transforms, and memory.
 """
 
 import math
