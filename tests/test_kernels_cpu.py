@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("numba")
 from minidp.kernels import cpu
-from minidp.kernels.cpu import _blas, _by_columns, conv, pool
+from minidp.kernels.cpu import _blas, _by_columns, _tiling, conv, pool
 
 TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
 DTYPES = [np.float32, np.float64]
@@ -149,6 +149,25 @@ def test_conv_gives_the_same_bytes_for_any_layout(layout, case):
     ):
         plain = kernel(g, other, shape=shape, **options)
         assert np.array_equal(kernel(change(g), change(other), shape=shape, **options), plain)
+
+
+@pytest.mark.skipif(conv.host() is None, reason="needs AVX2, and Numba's compiler")
+@pytest.mark.parametrize("stride", [1, 2])
+def test_images_that_share_wide_weights_are_convolved_together(stride):
+    """One or many: an image gives the same bytes, and the right ones."""
+    x, w = values(23, 130, 5, 6, dtype=np.float32), values(260, 130, 3, 3, dtype=np.float32, seed=1)
+    layer = (stride, stride), (1, 1), (1, 1), 1
+    tiling = _tiling.forward((5, 6), w.shape, *layer, x.dtype, with_bias=False)
+    assert tiling.sizes.together > 1 and len(x) % tiling.sizes.together
+    options = dict(zip(OPTIONS, layer, strict=True))
+    check_conv(x[:3], w, values(len(w), dtype=np.float32), **options)
+    y = conv.conv2d(x, w, **options)
+    g = values(*y.shape, dtype=np.float32)
+    dx = conv.conv2d_input(g, w, shape=x.shape, **options)
+    for part in (slice(1), slice(5, 9), slice(20, 23)):
+        assert np.array_equal(conv.conv2d(x[part], w, **options), y[part])
+        alone = conv.conv2d_input(g[part], w, shape=x[part].shape, **options)
+        assert np.array_equal(alone, dx[part])
 
 
 def test_conv_of_broadcast_arrays():

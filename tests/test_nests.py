@@ -12,6 +12,7 @@ import pytest
 
 from minidp.kernels.cpu import _nests, _translate, native
 from minidp.kernels.cpu._jit import compiled, copy
+from minidp.kernels.cpu._machine_code import fetch
 from minidp.kernels.cpu._memory import empty
 from minidp.kernels.cpu._nests import nest
 
@@ -263,6 +264,22 @@ def test_a_second_process_compiles_nothing(tmp_path):
     for forbidden in (False, True):
         command = [sys.executable, "-c", SECOND.format(forbidden=forbidden)]
         subprocess.run(command, env=environment, check=True)
+
+
+@nest
+def asking(x, y):
+    fetch(0)
+    for i in range(x.shape[0]):
+        fetch(x.ctypes.data + i * x.itemsize)
+        y[i] = x[i]
+
+
+def test_asking_for_memory_changes_nothing():
+    """Nor does it where no memory is."""
+    x, y = np.arange(5.0), np.zeros(5)
+    asking(x, y)
+    assert np.array_equal(x, y)
+    compiled(asking.function)(x, np.zeros(5))
 
 
 def test_a_nest_is_text_for_llvm():

@@ -25,6 +25,8 @@ LAYERS = [  # n, c, h, w, k, kernel, padding
     (2, 16, 12, 31, 20, 5, 0),
     (64, 16, 12, 12, 16, 3, 1),
     (2, 200, 12, 12, 130, 3, 1),
+    (3, 8, 12, 13, 9, 3, 1),
+    (2, 4, 14, 12, 6, 5, 2),
 ]
 
 
@@ -113,8 +115,11 @@ def test_which_layers_are_transformed():
     plain = (32, 32, 3, 3), (12, 12), one, one, one, 1
     assert _winograd.fits(x, *plain)
     assert not _winograd.fits(x.astype(np.float64), *plain)
-    for place, value in ((0, (8, 32, 3, 3)), (0, (32, 32, 7, 7)), (0, (32, 32, 3, 5)), (1, (4, 4)),
-                         (2, (2, 1)), (4, (1, 2)), (5, 2)):  # fmt: skip
+    for few in ((8, 32, 3, 3), (32, 8, 3, 3), (4, 32, 5, 5)):
+        assert _winograd.fits(x, few, *plain[1:])
+    for place, value in ((0, (7, 32, 3, 3)), (0, (3, 32, 5, 5)), (0, (32, 32, 7, 7)),
+                         (0, (32, 32, 3, 5)), (1, (4, 4)), (2, (2, 1)), (4, (1, 2)),
+                         (5, 2)):  # fmt: skip
         assert not _winograd.fits(x, *plain[:place], value, *plain[place + 1 :])
 
 

@@ -39,17 +39,25 @@ def affine_last(x, mean, scale, bias, y, floor):
 
 @part
 def moments_last(x, mean, var, sums):
-    """Mean and variance of the columns of x, in one pass.
+    """Mean and variance of the columns of x, in one pass, four rows at a time.
 
     Sums are of what differs from the first row: so they lose a factor of x's rows at most.
     """
     count, first, total, squares = x.shape[0], x[0], sums[0], sums[1]
     sums[:] = 0
-    for i in range(count):
+    whole = count // 4 * 4
+    for i in range(0, whole, 4):
         for k in range(x.shape[1]):
-            d = np.float64(x[i, k]) - np.float64(first[k])
-            total[k] += d
-            squares[k] += d * d
+            level = np.float64(first[k])
+            a, b = np.float64(x[i, k]) - level, np.float64(x[i + 1, k]) - level
+            c, d = np.float64(x[i + 2, k]) - level, np.float64(x[i + 3, k]) - level
+            total[k] += (a + b) + (c + d)
+            squares[k] += (a * a + b * b) + (c * c + d * d)
+    for i in range(whole, count):
+        for k in range(x.shape[1]):
+            a = np.float64(x[i, k]) - np.float64(first[k])
+            total[k] += a
+            squares[k] += a * a
     for k in range(x.shape[1]):
         d = total[k] / count
         spread = squares[k] / count - d * d
@@ -66,9 +74,9 @@ def add_last(g, x, mean, shift, scale, total, along, sums, floor):
 
 
 @part
-def slopes_last(g, x, mean, shift, scale, sums, dx, floor):
+def slopes_last(g, x, mean, shift, scale, taken, dx, floor):
     """The cotangents of x, from what is taken off them."""
-    of_bias, of_weight, zero = sums[0], sums[1], x.dtype.type(0)
+    of_bias, of_weight, zero = taken[0], taken[1], x.dtype.type(0)
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
             d = x[i, k] - mean[k]
@@ -110,12 +118,12 @@ def _kept(g, d, scale, shift, floor):
 
 
 @part
-def finish(sums, count, var, eps, dweight, dbias):
-    """The cotangents of weight and bias; then the sums as what is taken from that of x."""
+def finish(sums, count, var, eps, dweight, dbias, taken):
+    """The cotangents of weight and bias, and what is taken from that of x."""
     for k in range(var.shape[0]):
         r = 1 / np.sqrt(var[k] + eps)
         dbias[k], dweight[k] = sums[0, k], sums[1, k] * r
-        sums[0, k], sums[1, k] = sums[0, k] / count, sums[1, k] * r * r / count
+        taken[0, k], taken[1, k] = sums[0, k] / count, sums[1, k] * r * r / count
 
 
 @part
@@ -172,16 +180,16 @@ def add_of(g, x, mean, shift, scale, sums, floor):
 
 
 @part
-def slopes_first(g, x, mean, shift, scale, sums, dx, floor):
+def slopes_first(g, x, mean, shift, scale, taken, dx, floor):
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
-            slopes_of(g[i, k], x[i, k], mean[k], shift[k], scale[k], sums[:, k], dx[i, k], floor)
+            slopes_of(g[i, k], x[i, k], mean[k], shift[k], scale[k], taken[:, k], dx[i, k], floor)
 
 
 @part
-def slopes_of(g, x, mean, shift, scale, sums, dx, floor):
+def slopes_of(g, x, mean, shift, scale, taken, dx, floor):
     """A channel's places in one image."""
-    zero, level, along = x.dtype.type(0), x.dtype.type(sums[0]), x.dtype.type(sums[1])
+    zero, level, along = x.dtype.type(0), taken[0], taken[1]
     for j in range(x.shape[0]):
         d = x[j] - mean
         slope = zero if d * scale + shift <= floor else g[j]

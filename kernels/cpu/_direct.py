@@ -24,9 +24,11 @@ from ._transpose import turn
 # Distances (line, left, a_..., b_row) are in values, unless in pixels of the target (down, right).
 SharedSizes = "line top left move reach rows strip groups blocks a_group a_block columns width most"
 ConvolutionSizes = namedtuple(
-    "ConvolutionSizes", SharedSizes + " wide depth down right a_pixel span"
+    "ConvolutionSizes", SharedSizes + " wide depth down right a_pixel span together each"
 )
 CorrelationSizes = namedtuple("CorrelationSizes", SharedSizes + " images length step b_row")
+# How many images are in cache together, and where the first is read and written; steps in bytes.
+Images = namedtuple("Images", "many source source_step target target_step")
 
 
 @nest
@@ -114,30 +116,37 @@ def fill(lines, frame, first, rows, line, left):
 
 @nest
 def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
-    """y: for every strip of every image of x (n, h, w * c), its phases, blocks, rows, tiles."""
+    """y: for every strip of some images of x (n, h, w * c), its phases, blocks, images, rows,
+    tiles."""
     clear(frame)
-    for image in range(x.shape[0]):
+    for image in range(0, x.shape[0], sizes.together):
+        many = min(sizes.together, x.shape[0] - image)
         for first in range(0, sizes.rows, sizes.strip):
             last = min(sizes.rows, first + sizes.strip)
             place = x[image].ctypes.data + first * sizes.move * sizes.line * x.itemsize
             if frame.shape[0]:
                 place = frame.ctypes.data
-                count = (last - first - 1) * sizes.move + sizes.reach
-                fill(x[image], frame, first * sizes.move - sizes.top, count, sizes.line, sizes.left)
-            out = y[image].ctypes.data
+                top, count = first * sizes.move - sizes.top, (last - first - 1) * sizes.move
+                for k in range(many):
+                    part = frame[k * sizes.each :]
+                    fill(x[image + k], part, top, count + sizes.reach, sizes.line, sizes.left)
+            step, out = sizes.each * x.itemsize, y[image].ctypes.data
+            images = Images(many, place, step, out, y.strides[0])
             for phase in range(phases.shape[0]):
-                sweep(tiles, loops[phase], phases[phase], place, packed, bias, out, first, last,
-                      sizes)  # fmt: skip
+                sweep(tiles, loops[phase], phases[phase], packed, bias, images, first, last, sizes)
 
 
-def sweep(tiles, loops, phase, place, packed, bias, out, first, last, sizes):
+def sweep(tiles, loops, phase, packed, bias, images, first, last, sizes):
     """Rows first..last of a phase's grid: as many tiles of a row as stay in cache, by block."""
     parts = (phase[3] + sizes.most - 1) // sizes.most
     for begin in range(0, parts, sizes.span):
         area = first, min(last, phase[1]), begin, min(parts, begin + sizes.span)
         for group in range(sizes.groups):
             for block in range(sizes.blocks):
-                slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes)
+                for image in range(images.many):
+                    place = images.source + image * images.source_step
+                    out = images.target + image * images.target_step
+                    slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes)
 
 
 def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes):

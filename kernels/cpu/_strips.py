@@ -10,8 +10,10 @@ from collections import namedtuple
 
 from ._direct import clear
 from ._jit import copy, part
+from ._machine_code import fetch
 
 Grid = namedtuple("Grid", "high wide depth offset_h offset_w")  # images, and where tiles begin
+LINE = 64  # bytes that a cache moves at once
 VALUES = 1 << 15  # of a strip, about: half the second cache is left for what is done with it
 
 
@@ -33,3 +35,14 @@ def lay(images, frame, image, top, left, rows, pixels, line, grid):
             clear(target[end:])
         else:
             clear(target)
+
+
+@part
+def ask(place, lines):
+    """Ask for some lines of memory from an address on, and give the address behind them.
+
+    Some dozen at a time: a core that waits for more than that cannot read its nearer caches either.
+    """
+    for i in range(lines):
+        fetch(place + i * LINE)
+    return place + lines * LINE

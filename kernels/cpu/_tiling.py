@@ -25,6 +25,7 @@ from ._microkernel import loops, tile
 from ._transpose import transpose
 
 FRAME_VALUES = 1 << 16  # of a strip of the source; half the second cache is left for weights
+WIDE = 1 << 18  # weights that the second cache cannot keep beside images
 CHAIN = 1024  # products in one sum, about: longer chains of additions lose digits
 PIXELS = 256, 512  # of a block whose products are one sum of a weight gradient
 
@@ -102,8 +103,10 @@ class Convolution:
         rows, reach = axes[0].count, axes[0].reach
         strip = max(1, FRAME_VALUES // max(1, axes[0].move * self.line)) if is_framed else rows
         strip = max(1, min(rows, strip))
-        self.frame = ((strip - 1) * axes[0].move + reach) * self.line if is_framed else 0
+        each = ((strip - 1) * axes[0].move + reach) * self.line if is_framed else math.prod(source)
         self._write(target)
+        together = self._together(each) if strip == rows else 1
+        self.frame = together * each if is_framed else 0
         self.is_point = layer.taps == 1 and len(self.phases) == 1
         self.packing = sums, columns, layer.width, layer.groups, layer.taps, *strides
         self.starts = self._starts(start, relu)
@@ -112,8 +115,12 @@ class Convolution:
             self.line, top, left * self.depth, axes[0].move, reach, rows, strip, layer.groups,
             self.blocks, 0 if layer.is_depthwise else sums, layer.width * layer.is_depthwise,
             columns, layer.width, layer.target.rows,
-            target[1], target[2], *self.steps, axes[1].move * self.depth, span,
+            target[1], target[2], *self.steps, axes[1].move * self.depth, span, together, each,
         )  # fmt: skip
+
+    def _together(self, each):
+        """How many images of `each` values use weights that do not stay in cache meanwhile."""
+        return max(1, 2 * FRAME_VALUES // max(1, each)) if self.packed >= WIDE else 1
 
     def _starts(self, start, relu):
         """Tiles of a sum's first chunk, and if there are several, of further ones and the last."""

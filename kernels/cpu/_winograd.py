@@ -6,8 +6,9 @@ at a time; the block stays in cache, and of images a strip. See `_transforms` fo
 
 Costs 36 instead of 144, or 64 instead of 400, multiplications for each pair of channels and tile,
 and some hundred more for each channel: from 64 channels on, as fast as direct convolution at 310 to
-350 GFLOP/s (for 5 x 5 from 32 channels on, at 270 to 300) on a core that multiplies at 115. Three
-quarters of the time are products, at 97 % of its peak; the rest is transforms, and memory.
+350 GFLOP/s (for 5 x 5 from 32 channels on, at 270 to 300) on a core that multiplies at 115, and at
+560 (for 5 x 5 at 610) on one that multiplies at 200 and whose third cache is slow. There products
+are two thirds of the time, at 97 % of its peak; the rest is transforms, and memory.
 """
 
 import math
@@ -19,19 +20,17 @@ import numpy as np
 from . import _tiling, switches
 from ._direct import unpack
 from ._layout import ready
-from ._machine_code import call
 from ._memory import empty
 from ._microkernel import loops
-from ._nests import nest
-from ._strips import Grid, lay, length
+from ._strips import Grid, length
+from ._transformed import GAP, correlate, multiply, transform_sums, transform_weights
 from ._transforms import OUTPUTS, points, transform
 
-CHANNELS = 16  # of source and target at least, so that products outweigh transforms
+CHANNELS = {3: 8, 5: 4}  # of source and target at least, so that products outweigh transforms
 TILES = 9  # of an image at least, so that they outweigh the transform of the weights
 CHAIN = {3: 128, 5: 64}  # channels in one sum: errors of longer ones would be felt
-TOGETHER = 28, 56  # tiles in a block: of a convolution, of a weight gradient
-WIDE = 1 << 14  # channels squared from which on the sums of a weight gradient are far from the core
-GAP = 16  # values between planes: planes a power of two apart would share lines of the cache
+TOGETHER = 28  # tiles in a block
+WIDE = 1 << 13, 1 << 14  # channels squared up to which a weight gradient's sums are near the core
 
 Sizes = namedtuple("Sizes", "source target size down across block chain width most strip")
 
@@ -40,7 +39,7 @@ def fits(x, weights, output, stride, padding, dilation, groups):
     """Whether a layer is worth it; the switch, its geometry and dtype alone decide."""
     k, c, *kernel = weights
     is_square = kernel in ([3, 3], [5, 5]) and x.dtype.char == "f"
-    if not is_square or not switches.winograd or min(k, c) < CHANNELS:
+    if not is_square or not switches.winograd or min(k, c) < CHANNELS[kernel[0]]:
         return False
     is_large = math.prod(-(-length // OUTPUTS) for length in output) >= TILES
     return is_large and groups == 1 and tuple(stride) == tuple(dilation) == (1, 1)
@@ -75,7 +74,8 @@ class Blocks:
     def memory(self, dtype):
         """Memory for a block's tiles of the source and of the target, after the transforms."""
         depths = self.direct.sums, self.direct.columns
-        return [empty(self.planes * (self.sizes.block * depth + GAP), dtype) for depth in depths]
+        return [empty(self.planes * (self.sizes.block * depth + GAP) + GAP, dtype)
+                for depth in depths]  # fmt: skip
 
     def frames(self, dtype):
         """Memory for a strip of the source, and for one of the target."""
@@ -93,7 +93,7 @@ def _line(strip, size, depth):
 
 
 @lru_cache(maxsize=512)
-def forward(*key, block=TOGETHER[0]):
+def forward(*key, block=TOGETHER):
     """The blocks of a convolution; `key` is what a `Layer` is made of."""
     direct = _tiling.forward(*key, with_bias=False)
     layer = direct.layer
@@ -106,7 +106,7 @@ def backward(*key):
     direct = _tiling.backward(*key)
     layer = direct.layer
     offset = [k - 1 - p for k, p in zip(layer.kernel, layer.padding, strict=True)]
-    return Blocks(direct, layer.output, layer.image, offset, TOGETHER[0])
+    return Blocks(direct, layer.output, layer.image, offset, TOGETHER)
 
 
 @lru_cache(maxsize=1024)
@@ -141,10 +141,16 @@ def _convolve(blocks, source, w, b, target, relu=False):
              bias, *planes, target.reshape(-1), count, sizes)  # fmt: skip
 
 
+def _longer(weights):
+    """How many tiles a block of a weight gradient has: its sums are read and written once a block,
+    which takes longer where they are far."""
+    channels, (near, far) = math.prod(weights[:2]), WIDE
+    return TOGETHER * (1 if channels <= near else 3 if channels <= far else 6)
+
+
 def conv2d_weight(cotangents, images, dw, *layer):
     """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
-    block = TOGETHER[1] * (1 if math.prod(dw.shape[:2]) <= WIDE else 2)
-    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=block)
+    blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=_longer(dw.shape))
     direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
     c, k, count = direct.sums, direct.columns, blocks.tiles(len(images))
     sums, total = (empty(size * c * blocks.width, dw.dtype) for size in (blocks.planes, r * r))
@@ -159,118 +165,3 @@ def conv2d_weight(cotangents, images, dw, *layer):
     transform_sums(back, sums, total, c, blocks.width, r, sizes.size)
     unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2
     unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
-
-
-@nest
-def transform_weights(turn, packed, weights, c, columns, width, r, size):
-    """Weights (blocks, r, r, c, width) as (size, size, blocks, c, width)."""
-    item, step = packed.itemsize, c * columns
-    for block in range(columns // width):
-        for row in range(c):
-            source = packed.ctypes.data + (block * r * r * c + row) * width * item
-            target = weights.ctypes.data + (block * c + row) * width * item
-            call(turn, (source, target, width, r * c * width, c * width, size * step, step,
-                        0, r, 0, r, source))  # fmt: skip
-
-
-@nest
-def transform_sums(back, sums, total, c, width, r, size):
-    """Sums (size, size, c, width) as the gradient (r, r, c, width), row by row."""
-    step, item = c * width, sums.itemsize
-    for row in range(c):
-        source = sums.ctypes.data + row * width * item
-        target = total.ctypes.data + row * width * item
-        call(back, (source, target, width, size * step, step, r * step, step, 0, size, 0, size,
-                    source))  # fmt: skip
-
-
-def place_of(tile, sizes):
-    """Image, and first row and pixel of its target, of a tile."""
-    across, down = sizes.across, sizes.down
-    return tile // (down * across), tile // across % down * OUTPUTS, tile % across * OUTPUTS
-
-
-def read(turn, images, frame, planes, first, last, grid, size, sizes):
-    """Transform tiles first..last, of `size` rows and pixels, of images to a block's planes.
-
-    A strip is laid at its first tile, and stays for the tiles of it that are in the next block.
-    """
-    item, c, step = planes.itemsize, grid.depth, sizes.block * grid.depth + GAP
-    line = (sizes.strip * OUTPUTS + size - OUTPUTS) * c + GAP
-    for tile in range(first, last):
-        image, row, pixel = place_of(tile, sizes)
-        place = tile % sizes.across % sizes.strip
-        if place == 0:
-            many = min(sizes.strip, sizes.across - tile % sizes.across)
-            lay(images, frame, image, row - grid.offset_h, pixel - grid.offset_w, size,
-                many * OUTPUTS + size - OUTPUTS, line, grid)  # fmt: skip
-        source = frame.ctypes.data + place * OUTPUTS * c * item
-        target = planes.ctypes.data + (tile - first) * c * item
-        call(turn, (source, target, c, line, c, sizes.size * step, step, 0, size, 0, size,
-                    source))  # fmt: skip
-
-
-def product(tiles, a, a_step, b, b_step, c, c_step, rows, columns, numbers, sizes):
-    """c = a @ b, or added to c: `rows` in as few tiles as possible, at addresses.
-
-    Rows of a, and blocks of columns of b, lie so many bytes apart, and tiles of rows of c.
-    """
-    parts = (rows + sizes.most - 1) // sizes.most
-    small, larger, item = rows // parts, rows % parts, c_step[1]
-    for column in range(0, columns, sizes.width):
-        exist = min(sizes.width, columns - column)
-        heights = tiles[1 if 2 * exist > sizes.width else 0]
-        row = 0
-        for p in range(parts):
-            height = small + (1 if p < larger else 0)
-            call(heights[height], (a + row * a_step, b, c + row * c_step[0] + column * item, a,
-                                   exist, numbers))  # fmt: skip
-            row += height
-        b += b_step
-
-
-@nest
-def multiply(tiles, numbers, into, out, x, frame, weights, bias, planes, products, y, count, sizes):
-    """y: input tiles to planes, their products, and back, block after block of tiles."""
-    source, target, item = sizes.source, sizes.target, x.itemsize
-    c, k, width = source.depth, target.depth, sizes.width
-    step, panel = sizes.block * k + GAP, c * width * item
-    for first in range(0, count, sizes.block):
-        last = min(count, first + sizes.block)
-        read(into, x, frame, planes, first, last, source, sizes.size, sizes)
-        for plane in range(sizes.size**2):
-            a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
-            b = weights.ctypes.data + plane * ((k + width - 1) // width) * panel
-            place = products.ctypes.data + plane * step * item
-            for chunk in range(0, c, sizes.chain):
-                starts = tiles[0 if chunk == 0 else 1]
-                steps = numbers[0 if chunk + sizes.chain < c else 1]
-                product(starts, a + chunk * item, c * item, b + chunk * width * item, panel, place,
-                        (k * item, item), last - first, k, steps.ctypes.data, sizes)  # fmt: skip
-        for tile in range(first, last):
-            image, row, pixel = place_of(tile, sizes)
-            place = y.ctypes.data + ((image * target.high + row) * target.wide + pixel) * k * item
-            call(out, (products.ctypes.data + (tile - first) * k * item, place, k,
-                       sizes.size * step, step, target.wide * k, k, 0,
-                       min(OUTPUTS, target.high - row), 0, min(OUTPUTS, target.wide - pixel),
-                       bias.ctypes.data))  # fmt: skip
-
-
-@nest
-def correlate(tiles, numbers, into, turn, x, g, frame, strip, planes, others, sums, count, sizes):
-    """sums (size, size, c, columns): products of a block's input and cotangent tiles, added up."""
-    source, target, item, width = sizes.source, sizes.target, x.itemsize, sizes.width
-    c, k = source.depth, target.depth
-    columns = (k + width - 1) // width * width
-    for first in range(0, count, sizes.block):
-        last = min(count, first + sizes.block)
-        read(into, x, frame, planes, first, last, source, sizes.size, sizes)
-        outputs = min(OUTPUTS, sizes.size)  # Numba would compile `read` once more for a literal
-        read(turn, g, strip, others, first, last, target, outputs, sizes)
-        starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
-        for plane in range(sizes.size**2):
-            a = planes.ctypes.data + plane * (sizes.block * c + GAP) * item
-            b = others.ctypes.data + plane * (sizes.block * k + GAP) * item
-            place = sums.ctypes.data + plane * c * columns * item
-            product(starts, a, item, b, width * item, place, (columns * item, item), c, k,
-                    steps.ctypes.data, sizes)  # fmt: skip

@@ -90,7 +90,7 @@ def _own_back(dy, x, mean, var, shift, weight, eps, relu):
     dx, scale = empty(rows.shape, x.dtype), empty(x.shape[1:2], x.dtype)
     dweight, dbias = (empty(x.shape[1:2], x.dtype) for _ in range(2))
     run(g, rows, ready(mean), ready(var), ready(shift), *given(weight, x), dx, dweight, dbias, eps,
-        sums_of(x), scale, floor(x, relu))  # fmt: skip
+        sums_of(x), taken_from(x), scale, floor(x, relu))  # fmt: skip
     return like(dx, x, is_last), dweight, dbias
 
 
@@ -127,6 +127,11 @@ def sums_of(x):
     return empty((2, x.shape[1]), DOUBLE)
 
 
+def taken_from(x):
+    """Memory for what is taken from each cotangent, and for each unit of x - mean."""
+    return empty((2, x.shape[1]), x.dtype)
+
+
 @compiled
 def _given_first(x, mean, scale, bias, y, floor):
     affine_first(x, mean, scale, bias, y, floor)
@@ -142,13 +147,13 @@ def _own_last(x, weight, has_weight, bias, has_bias, y, mean, var, shift, eps, s
 
 
 @compiled
-def _back_last(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, scale,
-               floor):  # fmt: skip
+def _back_last(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, taken,
+               scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, dbias, False, scale)
     sums[:] = 0
     add_last(g, x, mean, shift, scale, dbias, dweight, sums, floor)
-    finish(sums, x.shape[0], var, eps, dweight, dbias)
-    slopes_last(g, x, mean, shift, scale, sums, dx, floor)
+    finish(sums, x.shape[0], var, eps, dweight, dbias, taken)
+    slopes_last(g, x, mean, shift, scale, taken, dx, floor)
 
 
 @compiled
@@ -169,8 +174,8 @@ def _own_first(x, weight, has_weight, bias, has_bias, y, mean, var, shift, eps, 
 
 
 @compiled
-def _back_first(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, scale,
-                floor):  # fmt: skip
+def _back_first(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, eps, sums, taken,
+                scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, dbias, False, scale)
     sums[:] = 0
     step = max(1, NEAR // max(1, x.shape[2]))
@@ -180,8 +185,9 @@ def _back_first(g, x, mean, var, shift, weight, has_weight, dx, dweight, dbias, 
         for i in range(x.shape[0]):
             for k in range(first, last):
                 add_of(g[i, k], x[i, k], mean[k], shift[k], scale[k], sums[:, k], floor)
-        finish(sums[:, some], x.shape[0] * x.shape[2], var[some], eps, dweight[some], dbias[some])
+        finish(sums[:, some], x.shape[0] * x.shape[2], var[some], eps, dweight[some], dbias[some],
+               taken[:, some])  # fmt: skip
         for i in range(x.shape[0]):
             for k in range(first, last):
-                slopes_of(g[i, k], x[i, k], mean[k], shift[k], scale[k], sums[:, k], dx[i, k],
+                slopes_of(g[i, k], x[i, k], mean[k], shift[k], scale[k], taken[:, k], dx[i, k],
                           floor)  # fmt: skip

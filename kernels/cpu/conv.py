@@ -64,14 +64,16 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     if not served(g, w):
         return NotImplemented
     layer = stride, padding, dilation, groups
-    if host() is None or _tiling.are_few(w.shape, g.dtype, groups):
+    is_transformed = _winograd.fits(g, w.shape, g.shape[2:], *layer)
+    is_sparse = not is_transformed and host() and _tiling.are_few(w.shape, g.dtype, groups)
+    if host() is None or is_sparse:
         return _by_columns.conv2d_input(g, w, shape=shape, **_named(layer))
     n, c, *image = shape
     if _is_whole(shape, w.shape, *layer):
         points = conv2d_input(g, _as_points(w), shape=(n, math.prod(w.shape[1:]), 1, 1), **POINTS)
         return channels_first(points.reshape(n, *image, c))
     dx = empty((n, *image, c), g.dtype)
-    if dx.size and g.size and _winograd.fits(g, w.shape, g.shape[2:], *layer):
+    if dx.size and g.size and is_transformed:
         _winograd.conv2d_input(channels_last(g), w, dx, *layer)
     elif dx.size and g.size and _depthwise.fits(w.shape, groups):
         _depthwise.conv2d_input(g, w, dx, *layer)

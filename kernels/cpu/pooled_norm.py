@@ -17,7 +17,7 @@ from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
 from ._memory import empty
 from ._windows import NONE, window
-from .batch_norm import floor, given, sums_of
+from .batch_norm import floor, given, sums_of, taken_from
 from .pool import clear, each_window
 from .shared_norm import hand_over, share
 
@@ -51,7 +51,7 @@ def batch_norm_own_pool_back(g, index, x, mean, var, weight=None, *, eps, shape,
     _add(*_windows(g, index, x, grid), ready(mean), sums)
     spread, rows = _spread(g, index, x, grid)
     _own_back(*spread, rows, ready(mean), ready(var), *given(weight, x), dx.reshape(rows.shape),
-              dweight, dbias, eps, sums, empty(x.shape[1:2], x.dtype),
+              dweight, dbias, eps, sums, taken_from(x), empty(x.shape[1:2], x.dtype),
               floor(x, False))  # fmt: skip
     return channels_first(dx), dweight, dbias
 
@@ -73,7 +73,7 @@ def batch_norm_pool_back(g, index, x, mean, var, sums, count, weight=None, *, ep
     dx, zero = empty(_images(x), x.dtype), empty(x.shape[1:2], x.dtype)
     spread, rows = _spread(channels_last(g), channels_last(index), x, _named(**grid))
     _back(*spread, rows, ready(mean), ready(var), ready(sums), ready(count), *given(weight, x),
-          zero, dx.reshape(rows.shape), eps, sums_of(x), empty(x.shape[1:2], x.dtype),
+          zero, dx.reshape(rows.shape), eps, taken_from(x), empty(x.shape[1:2], x.dtype),
           floor(x, False))  # fmt: skip
     return channels_first(dx)
 
@@ -180,26 +180,26 @@ def _add(function, g, index, images, grid, memory, mean, sums):
 
 
 @compiled
-def _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, shift, sums, dx,
+def _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, shift, taken, dx,
             floor):  # fmt: skip
     for n in range(x.shape[0]):
         _place(n, function, whole, g, index, scratch, none, grid)
-        slopes_last(scratch.reshape(x.shape[1:]), x[n], mean, shift, scale, sums, dx[n], floor)
+        slopes_last(scratch.reshape(x.shape[1:]), x[n], mean, shift, scale, taken, dx[n], floor)
 
 
 @compiled
 def _own_back(function, whole, g, index, scratch, none, grid, x, mean, var, weight, has_weight, dx,
-              dweight, dbias, eps, sums, scale, floor):  # fmt: skip
+              dweight, dbias, eps, sums, taken, scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, dbias, False, scale)
-    finish(sums, x.shape[0] * x.shape[1], var, eps, dweight, dbias)
-    _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, mean, sums, dx,
+    finish(sums, x.shape[0] * x.shape[1], var, eps, dweight, dbias, taken)
+    _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, mean, taken, dx,
             floor)  # fmt: skip
 
 
 @compiled
 def _back(function, whole, g, index, scratch, none, grid, x, mean, var, both, count, weight,
-          has_weight, zero, dx, eps, sums, scale, floor):  # fmt: skip
+          has_weight, zero, dx, eps, taken, scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, zero, False, scale)
-    share(both, count, var, eps, sums)
-    _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, mean, sums, dx,
+    share(both, count, var, eps, taken)
+    _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, mean, taken, dx,
             floor)  # fmt: skip

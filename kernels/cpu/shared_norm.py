@@ -21,7 +21,7 @@ from ._batch_passes import (
 from ._jit import compiled, part
 from ._layout import ready, served
 from ._memory import empty
-from .batch_norm import floor, given, like, rows_of, sums_of
+from .batch_norm import floor, given, like, rows_of, sums_of, taken_from
 
 
 def batch_moments(x):
@@ -69,7 +69,7 @@ def batch_norm_back(dy, x, mean, var, sums, count, weight=None, bias=None, *, ep
     dx, scale = empty(rows.shape, x.dtype), empty(x.shape[1:2], x.dtype)
     run = _back_last if is_last else _back_first
     run(_beside(dy, rows, is_last), rows, ready(mean), ready(var), ready(sums), ready(count),
-        *given(weight, x), *given(bias, x), dx, eps, sums_of(x), scale,
+        *given(weight, x), *given(bias, x), dx, eps, taken_from(x), scale,
         floor(x, rectify))  # fmt: skip
     return like(dx, x, is_last)
 
@@ -126,19 +126,19 @@ def _sums_first(g, x, mean, var, weight, has_weight, bias, has_bias, total, alon
 
 
 @compiled
-def _back_last(g, x, mean, var, both, count, weight, has_weight, bias, has_bias, dx, eps, sums,
+def _back_last(g, x, mean, var, both, count, weight, has_weight, bias, has_bias, dx, eps, taken,
                scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
-    share(both, count, var, eps, sums)
-    slopes_last(g, x, mean, bias, scale, sums, dx, floor)
+    share(both, count, var, eps, taken)
+    slopes_last(g, x, mean, bias, scale, taken, dx, floor)
 
 
 @compiled
-def _back_first(g, x, mean, var, both, count, weight, has_weight, bias, has_bias, dx, eps, sums,
+def _back_first(g, x, mean, var, both, count, weight, has_weight, bias, has_bias, dx, eps, taken,
                 scale, floor):  # fmt: skip
     scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
-    share(both, count, var, eps, sums)
-    slopes_first(g, x, mean, bias, scale, sums, dx, floor)
+    share(both, count, var, eps, taken)
+    slopes_first(g, x, mean, bias, scale, taken, dx, floor)
 
 
 @compiled
@@ -148,10 +148,10 @@ def hand_over(sums, total, along):
 
 
 @part
-def share(both, count, var, eps, sums):
+def share(both, count, var, eps, taken):
     """What is taken off a cotangent: its mean, and for each unit of x - mean."""
     c = var.shape[0]
     for k in range(c):
         r = 1 / np.sqrt(np.float64(var[k]) + eps)
-        sums[0, k] = both[k] / count[0]
-        sums[1, k] = both[c + k] * r * r / count[0]
+        taken[0, k] = both[k] / count[0]
+        taken[1, k] = both[c + k] * r * r / count[0]
