@@ -119,6 +119,8 @@ CONVOLUTIONS = [  # x, w, stride, padding, dilation, groups
     ((5, 7, 3, 4), (6, 7, 3, 4), (2, 1), (0, 0), (1, 1), 1),  # one window
     ((0, 7, 3, 4), (6, 7, 3, 4), (1, 1), (0, 0), (1, 1), 1),
     ((5, 70, 2, 2), (33, 70, 1, 1), (1, 1), (0, 0), (1, 1), 1),  # pixels of several images
+    ((3, 64, 9, 8), (40, 32, 1, 1), (2, 3), (0, 0), (1, 1), 2),  # picked pixels, in groups
+    ((2, 600, 9, 7), (33, 600, 1, 1), (1, 2), (0, 0), (2, 3), 1),
 ]
 OPTIONS = ("stride", "padding", "dilation", "groups")
 
@@ -135,7 +137,7 @@ def test_conv(case, dtype, way, monkeypatch):
     check_conv(x, w, values(len(w), dtype=dtype), **options)
 
 
-@pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (2, 5, 9)], ids=str)
+@pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (2, 5, 9, -2)], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_conv_gives_the_same_bytes_for_any_layout(layout, case):
     x, w = values(*case[0], dtype=np.float32), values(*case[1], dtype=np.float32, seed=1)
@@ -182,7 +184,8 @@ def test_conv_of_broadcast_arrays():
     close(dw[:, :, 1, 1], np.full((4, 3), 100.0))
 
 
-@pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (0, 1, 2, 5, 9)], ids=str)
+@pytest.mark.parametrize("case", [CONVOLUTIONS[i] for i in (0, 1, 2, 5, 9, -2, -1)],
+                         ids=str)  # fmt: skip
 def test_bytes_of_an_image_do_not_depend_on_its_batch(case):
     x, w = values(19, *case[0][1:], dtype=np.float32), values(*case[1], dtype=np.float32)
     options = dict(zip(OPTIONS, case[2:], strict=True))

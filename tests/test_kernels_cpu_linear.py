@@ -12,7 +12,7 @@ from minidp import nn
 from minidp.testing import gradcheck, gradgradcheck
 
 pytest.importorskip("numba")
-from minidp.kernels.cpu import _machine_code, _product, linalg
+from minidp.kernels.cpu import _dots, _machine_code, _product, linalg
 
 HOST = _machine_code.host()
 needs_vectors = pytest.mark.skipif(HOST is None, reason="needs AVX2, and Numba's compiler")
@@ -66,10 +66,49 @@ def test_forward_and_gradients(sizes, dtype):
 @needs_vectors
 @pytest.mark.parametrize("dtype", RELATIVE)
 def test_with_other_vectors(dtype, monkeypatch):
-    monkeypatch.setattr(_product, "host", lambda: HASWELL)
+    for module in (_product, _dots, linalg):
+        monkeypatch.setattr(module, "host", lambda: HASWELL)
     monkeypatch.setattr(_product, "product_of", _product.Product)
-    for sizes in ((1, 784, 10), (13, 5, 33), (43, 513, 65), (30, 1024, 40)):
+    for sizes in ((1, 784, 10), (13, 5, 33), (43, 513, 65), (30, 1024, 40), (7, 39, 41)):
         check(*sizes, dtype)
+
+
+@needs_vectors
+@pytest.mark.parametrize("turned", [False, True])
+def test_small_blocks_and_both_ways_give_the_same_bytes(turned, monkeypatch):
+    a, b, bias = values(70, 1537), values(1537, 90), values(90)
+    given = [(LAYOUTS[first](a), LAYOUTS[second](b)) for first in ("dense", "turned")
+             for second in ("dense", "turned")]  # fmt: skip
+    want = _product.product(a, b, bias)
+    monkeypatch.setattr(_product, "product_of", _product.Product)
+    monkeypatch.setattr(_product, "_is_turned", lambda *_: turned)
+    for block in (1, 1 << 16, 1 << 19):
+        monkeypatch.setattr(_product, "BLOCK", block)
+        monkeypatch.setattr(_product, "PANELS", 2 if block == 1 else 8)
+        for pair in given:
+            assert _product.product(*pair, bias).tobytes() == want.tobytes()
+
+
+@needs_vectors
+@pytest.mark.parametrize("rows", [255, 300])
+def test_where_b_begins_changes_nothing(rows):
+    a, memory = values(rows, 40), np.empty(40 * 64 + 32, np.float32)
+    found = set()
+    for first in range(0, 17, 4):
+        b = memory[first : first + 40 * 64].reshape(40, 64)
+        b[:] = values(40, 64)
+        found.add(linalg.matmul(a, b).tobytes())
+    assert len(found) == 1
+
+
+@needs_vectors
+def test_which_products_are_turned():
+    layer = (1, 784), (784, 1)  # steps of w^T, then of x
+    assert _product._is_turned((128, 784, 512), layer[1], layer[0])
+    assert not _product._is_turned((7, 784, 512), layer[1], layer[0])
+    assert not _product._is_turned((4096, 784, 512), layer[1], layer[0])
+    assert _product._is_turned((256, 4096, 64), (1, 256), (64, 1))
+    assert not _product._is_turned((1000, 7, 333), (1, 1000), (333, 1))
 
 
 @needs_vectors
@@ -92,6 +131,20 @@ def test_a_rows_bytes_do_not_depend_on_others(sizes):
     for first, last in ((0, 1), (5, 7), (0, 14), (3, 18), (100, 228), (1, 600)):
         assert linalg.linear(x[first:last], w, b).tobytes() == y[first:last].tobytes()
         assert linalg.matmul(g[first:last], w).tobytes() == dx[first:last].tobytes()
+
+
+@needs_vectors
+@pytest.mark.parametrize("dtype", RELATIVE)
+@pytest.mark.parametrize("sizes", [(2, 16), (15, 17), (16, 40), (600, 33), (1025, 16), (7, 15)])
+def test_a_few_rows_have_the_bytes_they_have_among_many(sizes, dtype):
+    c, k = sizes
+    x, w, b = values(30, c, dtype=dtype), values(k, c, dtype=dtype), values(k, dtype=dtype)
+    x[3, c // 2] = np.inf
+    for bias in (b, None):
+        many = linalg.linear(x, w, bias)
+        for rows in range(1, 9):
+            few = linalg.linear(x[2 : 2 + rows], w, bias)
+            assert few.tobytes() == many[2 : 2 + rows].tobytes()
 
 
 @needs_vectors
@@ -152,6 +205,25 @@ def test_a_captured_step_gives_the_same_bytes():
         return [p.detach().numpy().tobytes() for p in model.parameters()]
 
     assert trained(True) == trained(False)
+
+
+@needs_vectors
+@pytest.mark.parametrize(("stride", "groups"), [(1, 1), (2, 1), (2, 4)])
+def test_convolutions_of_single_pixels_run_natively(stride, groups):
+    def step(x):
+        model.zero_grad()
+        y = model(x).square().sum()
+        y.backward()
+        return y
+
+    dp.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(8, 40, 1, stride, groups=groups), nn.Conv2d(40, 16, 1, stride))
+    run, given = dp.capture(step), dp.tensor(values(3, 8, 9, 8))
+    found = []
+    for _ in range(4):
+        found.append([run(given).item(), *(p.grad.numpy().tobytes() for p in model.parameters())])
+    lines = run.last.program.binding.placing.recording.lines
+    assert {each.reason for each in lines} <= {"", "it is Python"} and found[0] == found[-1]
 
 
 WITHOUT = """

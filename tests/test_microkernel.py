@@ -21,16 +21,18 @@ RELATIVE = {np.float32: 2e-6, np.float64: 1e-14}
 
 
 def run(place, a, b, c, bias, columns, plan):
-    """Call a tile from Python, at the places where these arrays begin."""
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 6)(place)
-    function(*(array.ctypes.data for array in (a, b, c, bias)), columns, plan.ctypes.data)
+    """Call a tile from Python, at the places where these arrays begin; one that is told nothing
+    of what is fetched ahead does not look."""
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 8)(place)
+    places = [array.ctypes.data for array in (a, b, c, bias)]
+    function(*places, columns, plan.ctypes.data, a.ctypes.data, 64)
 
 
 def product(a, b, c, bias, start, relu, spread):
     """The same sums by einsum in float64: a (o, m, k, i[, j]), b (o, m, k, j)."""
     a, b, c, bias = (array.astype(np.float64) for array in (a, b, c, bias))
     y = np.einsum("omki,omkj->ij" if spread else "omkij,omkj->ij", a, b)
-    y = y + {"zero": 0, "bias": bias, "add": c}[start]
+    y = y + {"zero": 0, "bias": bias, "own bias": bias[:, None], "add": c}[start]
     return np.maximum(y, 0) if relu else y
 
 
@@ -46,7 +48,8 @@ def test_tile(kind, dtype, start, spread):
             vectors, relu = (columns + lanes - 1) // lanes, columns % 2 == 0
             shape = (2, 3, 5, rows) if spread else (2, 3, 5, rows, columns)
             a, b = random.standard_normal(shape), random.standard_normal((2, 3, 5, columns))
-            c, bias = random.standard_normal((rows, columns + 3)), random.standard_normal(columns)
+            c = random.standard_normal((rows, columns + 3))
+            bias = random.standard_normal(rows if start == "own bias" else columns)
             a, b, c, bias = (array.astype(dtype) for array in (a, b, c, bias))
             want = product(a, b, c[:, :columns], bias, start, relu, spread)
             beyond = c[:, columns:].copy()
@@ -54,7 +57,8 @@ def test_tile(kind, dtype, start, spread):
             plan = loops((2, 3, 5), a_outer=steps[0], a_middle=steps[1], a_inner=steps[2],
                          a_row=steps[3], b_outer=15 * columns, b_middle=5 * columns,
                          b_inner=columns, c_row=columns + 3)  # fmt: skip
-            place = tile(target, dtype, rows, vectors, start=start, relu=relu, spread=spread)
+            place = tile(target, dtype, rows, vectors, start=start, relu=relu, spread=spread,
+                         ahead=columns == lanes)  # fmt: skip
             run(place, a, b, c, bias, columns, plan)
             scale = RELATIVE[dtype] * np.abs(want).max()
             np.testing.assert_allclose(c[:, :columns], want, rtol=0, atol=scale)

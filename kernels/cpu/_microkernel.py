@@ -30,7 +30,7 @@ from ._machine_code import INTEGER, address
 SHORT, FLAG = ir.IntType(32), ir.IntType(1)
 POINTER = ir.IntType(8).as_pointer()
 STEPS = ("a_outer", "a_middle", "a_inner", "a_row", "b_outer", "b_middle", "b_inner", "c_row")
-START = ("zero", "bias", "add")
+START = ("zero", "bias", "own bias", "add")
 AHEAD = 16  # steps that b is asked for before its use: some 200 cycles, as long as it takes
 
 
@@ -46,21 +46,24 @@ def loops(counts, **steps):
     return np.array([*counts, *(steps.get(name, 0) for name in STEPS)], np.int64)
 
 
-def tile(target, dtype, rows, vectors, *, start="zero", relu=False, spread=True):
-    """The address of a tile; `start` is "zero", "bias" (of each column) or "add" (to c).
+def tile(target, dtype, rows, vectors, *, start="zero", relu=False, spread=True, ahead=False):
+    """The address of a tile; `start` is "zero", "bias" (of each column), "own bias" (of each row)
+    or "add" (to c).
 
     With `relu` negative results become 0. Without `spread`, a is a vector in each row and not a
-    number: c[i, j] = sum of a[i, j] * b[j], which is a depthwise convolution.
+    number: c[i, j] = sum of a[i, j] * b[j], which is a depthwise convolution. With `ahead` it is
+    called with two more numbers: an address, and how many bytes it goes on in each step; what lies
+    there is fetched to the second cache meanwhile.
     """
     if not 1 <= rows <= target.rows or vectors not in (1, 2) or start not in START:
         raise ValueError(f"tile(rows={rows}, vectors={vectors}, start={start!r}): expected up to "
                          f"{target.rows} rows, 1 or 2 vectors, start among {START}")  # fmt: skip
-    return address(target, write, np.dtype(dtype).char, rows, vectors, start, relu, spread)
+    return address(target, write, np.dtype(dtype).char, rows, vectors, start, relu, spread, ahead)
 
 
-def write(target, char, rows, vectors, start, relu, spread):
+def write(target, char, rows, vectors, start, relu, spread, ahead=False):
     """LLVM's text of a tile."""
-    return str(_Tile(target, np.dtype(char), rows, vectors, spread).module(start, relu))
+    return str(_Tile(target, np.dtype(char), rows, vectors, spread, ahead).module(start, relu))
 
 
 class Vectors:
@@ -123,9 +126,10 @@ class Vectors:
         place = build.bitcast(place, self.kind.as_pointer())
         build.call(self._store, [value, place, SHORT(self.size), mask])
 
-    def fetch(self, build, place):
-        """Ask for the line of memory that holds a place: the first cache has it some time later."""
-        build.call(self._fetch, [place, SHORT(0), SHORT(3), SHORT(1)])
+    def fetch(self, build, place, cache=1, to_write=False):
+        """Ask for the line of memory that holds a place: some time later the first or second cache
+        has it."""
+        build.call(self._fetch, [place, SHORT(int(to_write)), SHORT(4 - cache), SHORT(1)])
 
     def number(self, build, place):
         """One value, in every lane."""
@@ -147,26 +151,39 @@ class Vectors:
 class _Tile:
     """Writes a tile, from the inside out: a step, three loops around it, begin and end."""
 
-    def __init__(self, target, dtype, rows, vectors, spread):
-        self.vectors = Vectors(target, dtype)
+    def __init__(self, target, dtype, rows, vectors, spread, ahead):
+        self.vectors, self.is_ahead = Vectors(target, dtype), ahead
         self.rows, self.count, self.is_spread = rows, vectors, spread
 
     def module(self, start, relu):
         v = self.vectors
-        self.function, build = v.function(6)
-        *places, columns, numbers = self.function.args
+        self.function, build = v.function(8 if self.is_ahead else 6)
+        *places, columns, numbers = self.function.args[:6]
         a, b, c, bias = (build.inttoptr(place, POINTER) for place in places)
         self.masks = v.masks(build, columns, self.count)
         self._read(build, numbers)
+        read = [a, b]
+        if self.is_ahead:
+            far, further = self.function.args[6:]
+            read.append(build.inttoptr(far, POINTER))
+            self.steps.append([INTEGER(0), INTEGER(0), further])
+        if start == "add":
+            self._fetch(build, c)
+        build, sums = self._guarded(build, read, self._first(build, bias, start))
+        self._finish(build, c, sums, start == "add", relu)
+        return v.unit
+
+    def _first(self, build, bias, start):
+        """What the sums of all rows start from."""
+        v = self.vectors
+        if start == "own bias":
+            places = [build.gep(bias, [INTEGER(i * v.size)]) for i in range(self.rows)]
+            return [value for place in places for value in [v.number(build, place)] * self.count]
         first = [v.zero] * self.count
         if start == "bias":
             first = [v.load(build, self._column(build, bias, j), self.masks[j])
                      for j in range(self.count)]  # fmt: skip
-        if start == "add":
-            self._fetch(build, c)
-        build, sums = self._guarded(build, a, b, first * self.rows)
-        self._finish(build, c, sums, start == "add", relu)
-        return v.unit
+        return first * self.rows
 
     def _read(self, build, numbers):
         """The counts and steps, from memory."""
@@ -174,40 +191,41 @@ class _Tile:
         numbers = [build.load(build.gep(numbers, [INTEGER(k)])) for k in range(3 + len(STEPS))]
         self.counts = numbers[:3]
         steps = [self.vectors.bytes(build, step) for step in numbers[3:]]
-        self.a_steps, self.a_row, self.b_steps, self.c_row = (
-            steps[:3], steps[3], steps[4:7], steps[7])  # fmt: skip
+        self.steps, self.a_row, self.c_row = [steps[:3], steps[4:7]], steps[3], steps[7]
 
     def _column(self, build, place, j):
         return build.gep(place, [INTEGER(j * self.vectors.lanes * self.vectors.size)])
 
-    def _guarded(self, build, a, b, sums):
+    def _guarded(self, build, read, sums):
         """The loops, or nothing if one of them is empty."""
         begin, end = build.block, self.function.append_basic_block("end")
         inside = ir.IRBuilder(self.function.append_basic_block("begin"))
         outer, middle, inner = self.counts
         steps = build.mul(build.mul(outer, middle), inner)
         build.cbranch(build.icmp_signed(">", steps, INTEGER(0)), inside.block, end)
-        inside, results = self._loop(inside, 0, a, b, sums)
+        inside, results = self._loop(inside, 0, read, sums)
         inside.branch(end)
         build = ir.IRBuilder(end)
         return build, [_either(build, begin, old, inside.block, new)
                        for old, new in zip(sums, results, strict=True)]  # fmt: skip
 
-    def _loop(self, before, level, a, b, sums):
+    def _loop(self, before, level, read, sums):
         """A loop around the loops of higher level, or around the step."""
         build = ir.IRBuilder(self.function.append_basic_block(("outer", "middle", "inner")[level]))
         before.branch(build.block)
-        starts = [INTEGER(0), a, b, *sums]
-        turn, a, b, *sums = values = [build.phi(start.type) for start in starts]
+        starts = [INTEGER(0), *read, *sums]
+        values = [build.phi(start.type) for start in starts]
+        turn, read, sums = values[0], values[1 : 1 + len(read)], values[1 + len(read) :]
         for value, start in zip(values, starts, strict=True):
             value.add_incoming(start, before.block)
         last, results = build, sums
         if level < 2:
-            last, results = self._loop(build, level + 1, a, b, sums)
+            last, results = self._loop(build, level + 1, read, sums)
         else:
-            results = self._step(build, a, b, sums)
-        following = [last.add(turn, INTEGER(1)), last.gep(a, [self.a_steps[level]]),
-                     last.gep(b, [self.b_steps[level]]), *results]  # fmt: skip
+            results = self._step(build, *read, sums)
+        pairs = zip(read, self.steps, strict=True)
+        places = [last.gep(place, [steps[level]]) for place, steps in pairs]
+        following = [last.add(turn, INTEGER(1)), *places, *results]
         for value, new in zip(values, following, strict=True):
             value.add_incoming(new, last.block)
         after = self.function.append_basic_block("after")
@@ -215,9 +233,11 @@ class _Tile:
         last.cbranch(more, build.block, after)
         return ir.IRBuilder(after), results
 
-    def _step(self, build, a, b, sums):
+    def _step(self, build, a, b, *rest):
         """One more product in every sum."""
-        v, results = self.vectors, []
+        v, results, (*far, sums) = self.vectors, [], rest
+        for place in far:
+            v.fetch(build, place, cache=2)
         weights = [v.load(build, self._column(build, b, j), self.masks[j])
                    for j in range(self.count)]  # fmt: skip
         if self.is_spread:

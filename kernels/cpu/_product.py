@@ -1,97 +1,59 @@
 """Products of matrices by register tiles: y = a b, or bias + a b, for any sizes and layouts.
 
-Costs 2 rows * sums * columns flops, and reads b once for each strip of rows. Measured in float32
-on one core with AVX-512, packing included: 98 to 110 of 113 GFLOP/s for 128 rows and layers of
-hundreds of features, 72 to 85 for 64 rows and thousands. Below 14 rows memory is the limit, and
-turning w for `linear`. After Goto and van de Geijn (2008), "Anatomy of high-performance matrix
-multiplication".
+Costs 2 rows * sums * columns flops. Measured in float32 on one core with AVX-512 of which the tile
+alone reaches 217 GFLOP/s: 185 to 210 for 128 rows and layers of hundreds of features, 180 to 200
+for thousands, 165 to 195 for 1 x 1 convolutions, whose results go to memory; in a training step,
+where everything comes from the third cache, 165 to 190. After Goto and van de Geijn (2008),
+"Anatomy of high-performance matrix multiplication". The loops are in `_blocks`.
 
-From the outside in: strips of rows of a, chunks of terms, panels of b as wide as a tile, tiles. A
-panel is packed just before its tiles read it, into the same few kilobytes of cache for all: so
-there is never a copy of b as a whole. If its rows are contiguous already it is not packed at all,
-except where they are spread over many pages, or a multiple of `ALIAS` apart: then they push each
-other out of the first cache. Such rows of a are copied to a *frame*, chunk by chunk.
+How matrices are read: for each term a tile reads one number of each row of a, and a vector of b.
+Rows of b that are contiguous are read where they lie, unless spread over many pages or a multiple
+of `ALIAS` apart: then they push each other out of the first cache. Other panels of b are packed,
+once a block, by copies or by transposition. Of a, contiguous columns are copied, some tiles at a
+time, as is what lies a multiple of `ALIAS` apart.
+
+Turned products: transposing b costs more than transposing a where b is the larger one, as in the
+layer y = x w^T. Then y^T = w x^T is computed, some tiles at a time, and turned. So is dw = g^T x
+where g is the larger one, which is read in place then, while x is copied.
 
 Every value is a sum of one chain for each chunk of at most `CHAIN` terms, and the chains are added
-in order. So it depends neither on other rows or columns nor on how many there are.
+in order. So it depends neither on other rows or columns nor on how many there are, nor on which of
+the two ways is taken.
 """
 
-from collections import namedtuple
 from functools import lru_cache
 
 import numpy as np
 
+from ._blocks import (
+    ALWAYS,
+    COPIED,
+    FRAMED,
+    LINE,
+    OF_A,
+    OF_B,
+    OF_Y,
+    UNALIGNED,
+    ProductSizes,
+    multiply,
+)
 from ._layout import ready
-from ._machine_code import call, host, move
+from ._machine_code import host
 from ._memory import empty
 from ._microkernel import loops, tile
-from ._nests import nest
-from ._transpose import transpose, turn
+from ._panels import copying
+from ._transpose import transpose
 
 CHAIN = 512  # terms of one sum: longer chains of additions lose digits
-STRIP = 36  # tiles below each other for which b is packed once: half of a megabyte of a
-LINE = 64  # bytes that a cache moves at once
+BLOCK = 1 << 19  # bytes of a block of b: a quarter of the second cache, or half
+PANELS = 8  # in a block at least, which use what is packed of a
 ALIAS = 4096  # bytes: lines a multiple of this apart share eight places of the first cache
 SPREAD = 7 << 18  # bytes over which a panel may lie, unless packed: some four hundred pages
-
-NAMES = """rows sums columns a_row a_sum b_sum b_column chunk strip width most frame is_packed
-kernel"""
-ProductSizes = namedtuple("ProductSizes", NAMES)
-
-
-@nest
-def multiply(plan, loops, a, b, bias, y, scratch):
-    """y (rows, columns): strip by strip, chunk by chunk, panel by panel."""
-    sizes = ProductSizes(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7],
-                         plan[8], plan[9], plan[10], plan[11], plan[12], plan[13])  # fmt: skip
-    item, tiles = y.itemsize, plan[14:]
-    panel = scratch.ctypes.data + -scratch.ctypes.data % LINE
-    frame = panel + sizes.chunk * sizes.width * item
-    for top in range(0, sizes.rows, sizes.strip):
-        rows = min(sizes.strip, sizes.rows - top)
-        for first in range(0, sizes.sums, sizes.chunk):
-            count = min(sizes.chunk, sizes.sums - first)
-            source = a.ctypes.data + (top * sizes.a_row + first * sizes.a_sum) * item
-            if sizes.frame:
-                for row in range(rows):
-                    move(source + row * sizes.a_row * item, frame + row * sizes.frame * item,
-                         count * item)  # fmt: skip
-                source = frame
-            numbers = loops.ctypes.data + (loops.strides[0] if count < sizes.chunk else 0)
-            begin = b.ctypes.data + first * sizes.b_sum * item
-            target, starts = y.ctypes.data + top * sizes.columns * item, bias.ctypes.data
-            for left in range(0, sizes.columns, sizes.width):
-                exist = min(sizes.width, sizes.columns - left)
-                place = begin + left * sizes.b_column * item
-                if sizes.is_packed:
-                    pack(place, panel, exist, count, item, sizes)
-                    place = panel
-                kind = (2 if first else 0) + (1 if 2 * exist > sizes.width else 0)
-                given = place, target + left * item, starts + left * item, exist, numbers
-                descend(tiles, kind * (sizes.most + 1), source, given, rows, item, sizes)
-
-
-def pack(source, panel, exist, count, item, sizes):
-    """A panel of b, a row of `width` values for each term; those that do not exist stay as is."""
-    if sizes.b_column == 1:
-        for k in range(count):
-            move(source + k * sizes.b_sum * item, panel + k * sizes.width * item, exist * item)
-    else:
-        turn(sizes.kernel, sizes.width // 2, item, source, panel, exist, count, sizes.b_column,
-             sizes.width)  # fmt: skip
-
-
-def descend(tiles, kind, a, given, rows, item, sizes):
-    """Tiles of nearly equal height, one below the other."""
-    b, c, bias, exist, numbers = given
-    parts = (rows + sizes.most - 1) // sizes.most
-    small, larger = rows // parts, rows % parts
-    further = (sizes.frame or sizes.a_row) * item
-    for p in range(parts):
-        height = small + (1 if p < larger else 0)
-        call(tiles[kind + height], (a, b, c, bias, exist, numbers))
-        a += height * further
-        c += height * sizes.columns * item
+FEW = 8  # rows below which no product is turned: vectors along rows would be half empty
+MANY = 256  # rows from which on b is packed if its rows do not begin with a line of the cache
+SOME = 4  # tiles whose part of a is copied at once
+LINES = 8  # tiles that are turned at once: seven lines of y, if a tile has 14 rows
+ONE = 1, 0, 0, 0  # group
 
 
 def chain(sums):
@@ -100,71 +62,106 @@ def chain(sums):
 
 
 class Product:
-    """What `multiply` is told of a product of some shape and layout, besides its arrays."""
+    """What `multiply` is told of a product of some shape and layout, besides its arrays.
 
-    def __init__(self, rows, sums, columns, a_steps, b_steps, dtype, start):
-        target, width = host(), 2 * host().lanes(dtype)
-        chunk = chain(sums)
-        strip = min(rows, STRIP * target.rows)
-        is_used_often = rows > 4 and columns > width
-        frame = chunk + width if is_used_often and _meet(*a_steps, dtype) else 0
-        is_apart = chunk * b_steps[0] * dtype.itemsize > SPREAD or _meet(*b_steps, dtype)
-        is_packed = b_steps[1] != 1 or (rows > target.rows and is_apart)
-        self.sizes = ProductSizes(rows, sums, columns, *a_steps, *b_steps, chunk, strip, width,
-                                  target.rows, frame, is_packed,
-                                  transpose(target, dtype))  # fmt: skip
-        self.scratch = chunk * width + LINE // dtype.itemsize + strip * frame
+    `shape` is (rows, sums, columns), `groups` how many products there are, and how far apart those
+    of a, b and y lie; steps are those along rows and columns, in values.
+    """
+
+    def __init__(self, shape, a_steps, b_steps, y_row, groups, dtype, starts):
+        (rows, sums, columns), (count, a_group, b_group, y_group) = shape, groups
+        self.dtype, self.target, (bias, relu) = dtype, host(), starts
+        self.turned = _is_turned(shape, a_steps, b_steps)
+        if self.turned:
+            rows, columns, a_group, b_group = columns, rows, b_group, a_group
+            a_steps, b_steps = b_steps[::-1], a_steps[::-1]
+        most, width, chunk = self.target.rows, 2 * self.target.lanes(dtype), chain(sums)
+        pack_a = self._pack_a(a_steps) if rows > 4 and columns > width else 0
+        is_apart = chunk * b_steps[0] * dtype.itemsize > SPREAD or self._meet(*b_steps)
+        pack_b = ALWAYS if b_steps[1] != 1 or (rows > most and is_apart) else (
+            UNALIGNED if rows >= MANY else 0)  # fmt: skip
+        values, all_columns = BLOCK // dtype.itemsize, -(-columns // width) * width
+        wide = min(all_columns, max(PANELS * width, values // sums // width * width))
+        deep = min(sums, chunk * max(1, values // (wide * chunk)))
+        tall = width // 2 if most <= width // 2 else width
+        some = LINES if self.turned else SOME if pack_a == COPIED else 1
+        frame = (0, some * chunk * tall, most * (chunk + width))[pack_a]
+        whole, depth = wide >= columns, deep == sums  # columns of b, terms of a
+        ahead = (OF_B if whole and not depth and b_steps == (columns, 1) else
+                 OF_Y if whole and sums <= columns == y_row and not self.turned else
+                 OF_A if depth and not pack_a and a_steps == (sums, 1) else 0)  # fmt: skip
+        self.sizes = ProductSizes(
+            count, rows, sums, columns, *a_steps, a_group, *b_steps, b_group, y_row, y_group,
+            chunk, deep, wide, width, most, tall, some, pack_a, pack_b, ahead, self.turned, frame,
+            transpose(self.target, dtype), copying(self.target, dtype),
+        )  # fmt: skip
+        strip = some * most * wide if self.turned else 0
+        self.scratch = LINE // dtype.itemsize + bool(pack_b) * deep * wide + frame + strip
+        steps = {
+            "a_inner": (a_steps[1], tall, 1)[pack_a],
+            "a_row": (a_steps[0], 1, chunk + width)[pack_a],
+            "c_row": wide if self.turned else y_row,
+        }  # fmt: skip
         self.loops = np.array([
-            loops((1, 1, count), a_inner=a_steps[1], a_row=frame or a_steps[0],
-                  b_inner=width if is_packed else b_steps[0], c_row=columns)
-            for count in (chunk, sums - (sums - 1) // chunk * chunk)
+            [loops((1, 1, terms), b_inner=b_inner, **steps)
+             for terms in (chunk, sums - (sums - 1) // chunk * chunk)]
+            for b_inner in (b_steps[0], width)
         ])  # fmt: skip
-        starts = (start, "add")[: 1 + (sums > chunk)]
-        self.plan = np.array([*self.sizes, *self._tiles(target, dtype, starts)], np.int64)
+        first = "zero" if not bias else "own bias" if self.turned else "bias"
+        kinds = [(first, relu)] if chunk == sums else [(first, 0), ("add", 0), ("add", relu)]
+        self.plan = np.array([*self.sizes, *self._tiles(kinds)], np.int64)
 
-    def _tiles(self, target, dtype, starts):
-        """Addresses of tiles: (start or add, vectors - 1, height), 0 where none is needed."""
-        table = np.zeros((2, 2, target.rows + 1), np.int64)
-        for i, start in enumerate(starts):
-            for vectors in self._vectors():
-                for height in self._heights():
-                    table[i, vectors - 1, height] = tile(target, dtype, height, vectors,
-                                                         start=start)  # fmt: skip
+    def _pack_a(self, steps):
+        if steps[1] != 1:
+            return COPIED if steps[0] == 1 else 0
+        return FRAMED if self._meet(*steps) else 0
+
+    def _meet(self, step, inner):
+        """Whether rows so many values apart meet in few places of the first cache."""
+        return inner == 1 and step * self.dtype.itemsize % ALIAS == 0
+
+    def _tiles(self, kinds):
+        """Addresses of tiles: (kind, vectors - 1, height), 0 where none is needed."""
+        s = self.sizes
+        table = np.zeros((len(kinds), 2, s.most + 1), np.int64)
+        parts, rest = -(-s.rows // s.most), s.columns % s.width
+        found = {2} if s.columns >= s.width else set()
+        for vectors in found | ({1 if 2 * rest <= s.width else 2} if rest else set()):
+            for height in {s.rows // parts, -(-s.rows // parts)}:
+                for i, (start, relu) in enumerate(kinds):
+                    table[i, vectors - 1, height] = tile(
+                        self.target, self.dtype, height, vectors, start=start, relu=relu,
+                        ahead=True)  # fmt: skip
         return table.reshape(-1)
 
-    def _vectors(self):
-        """Of the tiles of all panels."""
-        columns, width = self.sizes.columns, self.sizes.width
-        rest = columns % width
-        found = {2} if columns >= width else set()
-        return found | {1 if 2 * rest <= width else 2} if rest else found
 
-    def _heights(self):
-        """Of the tiles of all strips."""
-        found = set()
-        for rows in {self.sizes.strip, self.sizes.rows % self.sizes.strip} - {0}:
-            parts = -(-rows // self.sizes.most)
-            found |= {rows // parts, -(-rows // parts)}
-        return found
-
-
-def _meet(step, inner, dtype):
-    """Whether rows so many values apart meet in few places of the first cache."""
-    return inner == 1 and step * dtype.itemsize % ALIAS == 0
+def _is_turned(shape, a_steps, b_steps):
+    """Whether y is turned, since less is turned or copied then: values of y, and of a or b."""
+    rows, sums, columns = shape
+    if b_steps[1] == 1:  # both lie term by term: a is copied, b is read as it is, or the other way
+        return a_steps[0] == 1 and rows * sums > columns * sums + 2 * rows * columns
+    given = rows * sums if a_steps[0] != 1 else 0
+    return b_steps[0] == 1 and rows >= FEW and columns * sums > rows * columns + given
 
 
 product_of = lru_cache(maxsize=1024)(Product)
 
 
+def products(a, b, bias, y, *layout, relu=False):
+    """y = bias + a b for groups of matrices: arrays, of which `layout` says how they lie."""
+    known = product_of(*layout, y.dtype, (bias is not None, relu))
+    scratch = empty(known.scratch, y.dtype)
+    a, b = (b, a) if known.turned else (a, b)
+    multiply(known.plan, known.loops, a, b, scratch if bias is None else bias, y, scratch)
+
+
 def product(a, b, bias=None):
     """a b, or bias + a b: (rows, sums) by (sums, columns), none of which is 0."""
-    (rows, sums), columns, dtype = a.shape, b.shape[1], a.dtype
+    (rows, sums), columns = a.shape, b.shape[1]
     a, a_steps = _dense(a)
     b, b_steps = _dense(b)
-    start = "zero" if bias is None else "bias"
-    known = product_of(rows, sums, columns, a_steps, b_steps, dtype, start)
-    y, scratch = empty((rows, columns), dtype), empty(known.scratch, dtype)
-    multiply(known.plan, known.loops, a, b, scratch if bias is None else bias, y, scratch)
+    y = empty((rows, columns), a.dtype)
+    products(a, b, bias, y, (rows, sums, columns), a_steps, b_steps, columns, ONE)
     return y
 
 

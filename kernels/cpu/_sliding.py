@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
-from ._microkernel import POINTER, SHORT, Vectors
+from ._microkernel import POINTER, Vectors
 
 MOST = 14  # pixels of a tile, however many registers there are
 
@@ -115,10 +115,10 @@ class _Sliding:
 
     def fetch(self, build, place, step, numbers, to_write):
         """Ask for lines of memory before they are needed."""
-        near = SHORT(int(to_write)), SHORT(3), SHORT(1)  # in the first cache, of data
         for number in numbers:
             for j in range(self.count):
-                build.call(self.ask, [self.at(build, place, j, step, number), *near])
+                line = self.at(build, place, j, step, number)
+                self.vectors.fetch(build, line, to_write=to_write)
 
     def each_row(self, build, rows, places, steps, sums, body):
         """`body` for each row, with places that move on and sums that it renews."""
@@ -168,7 +168,6 @@ class _Windows(_Sliding):
                         new[at] = v.fma(loop, values[j], weights[tap][j], new[at])
             return new
 
-        self.ask = v.known("prefetch.p0i8", ir.VoidType(), [POINTER, SHORT, SHORT, SHORT])
         self.fetch(build, c, c_pixel, range(self.pixels), True)
         for more in range(self.move):
             behind = build.mul(a_row, build.add(rows, INTEGER(more)))

@@ -2,7 +2,8 @@
 
 A block of 16 x 16 floats is loaded by rows, crossed over in four rounds of 16 shuffles (two rows
 exchange every second lane, then pairs of lanes, fours, eights), and stored by columns: some 100
-instructions for 256 values, where a loop needs four each and waits for the cache as well.
+instructions for 256 values, where a loop needs four each and waits for the cache as well. Blocks at
+an edge are read and written through masks, which take as many instructions again.
 """
 
 import numpy as np
@@ -28,20 +29,46 @@ def write(target, char):
     function, build = v.function(6)
     source, place, rows, columns, *steps = function.args
     source, place = build.inttoptr(source, POINTER), build.inttoptr(place, POINTER)
-    source_step, target_step = (v.bytes(build, step) for step in steps)
+    steps = [v.bytes(build, step) for step in steps]
+    whole = [build.icmp_signed("==", count, INTEGER(v.lanes)) for count in (rows, columns)]
+    with build.if_else(build.and_(*whole)) as (then, otherwise):
+        with then:
+            _whole(v, build, source, place, *steps)
+        with otherwise:
+            _part(v, build, source, place, rows, columns, *steps)
+    build.ret_void()
+    return str(v.unit)
+
+
+def _whole(v, build, source, place, source_step, target_step):
+    """A block of which every value exists."""
+    values = []
+    for _ in range(v.lanes):
+        values.append(build.load(build.bitcast(source, v.kind.as_pointer()), align=v.size))
+        source = build.gep(source, [source_step])
+    for value in turned(v, build, values):
+        build.store(value, build.bitcast(place, v.kind.as_pointer()), align=v.size)
+        place = build.gep(place, [target_step])
+
+
+def _part(v, build, source, place, rows, columns, source_step, target_step):
+    """A block of which some rows and columns exist."""
     values = []
     for i in range(v.lanes):
         values.append(v.load(build, source, _mask(v, build, i, rows, columns)))
         source = _next(build, source, i, rows, source_step)
+    for j, value in enumerate(turned(v, build, values)):
+        v.store(build, value, place, _mask(v, build, j, columns, rows))
+        place = _next(build, place, j, columns, target_step)
+
+
+def turned(v, build, values):
+    """The columns of the matrix of which `values` are the rows."""
     distance = 1
     while distance < v.lanes:
         values = _cross(v, build, values, distance)
         distance *= 2
-    for j, value in enumerate(values):
-        v.store(build, value, place, _mask(v, build, j, columns, rows))
-        place = _next(build, place, j, columns, target_step)
-    build.ret_void()
-    return str(v.unit)
+    return values
 
 
 def _mask(v, build, i, rows, columns):

@@ -1,9 +1,9 @@
 """Two-dimensional convolution and its two gradients.
 
-Four ways to compute them, of which the layer's geometry alone chooses: Winograd's transforms
-(`_winograd`), sliding tiles for depthwise layers (`_depthwise`), register tiles on the image itself
-(here, and `_direct`), and where the CPU has no vectors for these, columns multiplied by BLAS
-(`_by_columns`).
+Five ways to compute them, of which the layer's geometry alone chooses: products of matrices where
+kernels are single pixels (`_points`), Winograd's transforms (`_winograd`), sliding tiles for
+depthwise layers (`_depthwise`), register tiles on the image itself (here, and `_direct`), and where
+the CPU has no vectors for these, columns multiplied by BLAS (`_by_columns`).
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. A layer is
 two or three compiled calls, which do not hold the GIL.
@@ -11,7 +11,7 @@ two or three compiled calls, which do not hold the GIL.
 
 import math
 
-from . import _by_columns, _depthwise, _tiling, _winograd
+from . import _by_columns, _depthwise, _points, _tiling, _winograd
 from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
@@ -47,7 +47,9 @@ def _convolved(x, w, b, layer, is_cut):
         return _convolved(_as_points(x), _as_points(w), b, tuple(POINTS.values()), is_cut)
     output = _tiling.output(x.shape[2:], w.shape, *layer)
     y = empty((len(x), *output, len(w)), x.dtype)
-    if y.size and _winograd.fits(x, w.shape, output, *layer):
+    if y.size and x.size and _points.are(w.shape, layer):
+        _points.forward(x, w, b, y, layer[0], layer[3], is_cut)
+    elif y.size and _winograd.fits(x, w.shape, output, *layer):
         _winograd.conv2d(channels_last(x), w, b, y, *layer, relu=is_cut)
     elif y.size and _depthwise.fits(w.shape, layer[3]):
         _depthwise.conv2d(x, w, b, y, *layer, relu=is_cut)
@@ -73,7 +75,9 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
         points = conv2d_input(g, _as_points(w), shape=(n, math.prod(w.shape[1:]), 1, 1), **POINTS)
         return channels_first(points.reshape(n, *image, c))
     dx = empty((n, *image, c), g.dtype)
-    if dx.size and g.size and is_transformed:
+    if dx.size and g.size and _points.are(w.shape, layer):
+        _points.backward(g, w, dx, stride, groups)
+    elif dx.size and g.size and is_transformed:
         _winograd.conv2d_input(channels_last(g), w, dx, *layer)
     elif dx.size and g.size and _depthwise.fits(w.shape, groups):
         _depthwise.conv2d_input(g, w, dx, *layer)
@@ -99,6 +103,9 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
     dw = empty(shape, g.dtype)
     if not g.size or not x.size:
         clear(dw.reshape(-1))
+        return dw
+    if _points.are(shape, layer):
+        _points.weight(g, x, dw, stride, groups)
         return dw
     if _winograd.fits(x, shape, g.shape[2:], *layer):
         _winograd.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)

@@ -94,7 +94,12 @@ def step_of(
 def ours(operation: Operation) -> Callable[[], Any]:
     """The step in minidp."""
     x = dp.tensor(operation.input(), requires_grad=operation.below is None)
-    return step_of(operation, layer_of(operation), x, dp.ones_like)
+    return step_of(operation, layer_of(operation), x, _ones_like)
+
+
+def _ones_like(y: Any) -> Any:
+    """Ones in the memory order of y, as PyTorch's are."""
+    return dp.from_numpy(np.ones_like(y.detach().numpy()))
 
 
 def cost_of(operation: Operation) -> Cost:

@@ -1,0 +1,142 @@
+"""A few rows by a matrix whose columns are contiguous, y = bias + x w^T: nothing is laid out anew.
+
+A register tile wants a vector of b for each term, which is a column of w. For many rows it is worth
+turning w in memory; for a few, blocks of 16 outputs by 16 terms are turned in registers and used
+there and then. Costs 2 flops for each value of w and row, 64 shuffles for a block of a kilobyte: w
+is read at some 45 GB/s, from the second cache and from the third.
+
+Every value is the same chain of sums as in `_product`: rows have the bytes they have among many.
+"""
+
+import numpy as np
+from llvmlite import ir
+
+from ._machine_code import INTEGER, address, call, host
+from ._memory import empty
+from ._microkernel import POINTER, Vectors
+from ._nests import nest
+from ._transpose import turned
+
+MOST = 7  # rows: their sums, and a block, are in registers
+START = "zero", "bias", "add"
+
+
+def dots(target, dtype, rows, start):
+    """The address of the sums of `rows` rows and as many outputs as a vector has lanes, called with
+
+    (x, w, y, bias, terms, x row, w row, y row)
+
+    where rows are distances in values; `start` is "zero", "bias" or "add" (to y).
+    """
+    return address(target, write, np.dtype(dtype).char, rows, start)
+
+
+def write(target, char, rows, start):
+    """LLVM's text: a loop over whole blocks, and what is left of the terms."""
+    return str(_Dots(Vectors(target, np.dtype(char)), rows).module(start))
+
+
+class _Dots:
+    def __init__(self, vectors, rows):
+        self.vectors, self.rows = vectors, rows
+
+    def module(self, start):
+        v = self.vectors
+        self.function, build = v.function(8)
+        *places, terms, x_row, w_row, y_row = self.function.args
+        x, w, y, bias = (build.inttoptr(place, POINTER) for place in places)
+        self.x_row, self.w_row, y_row = (v.bytes(build, step) for step in (x_row, w_row, y_row))
+        first = self.whole(build, bias) if start == "bias" else v.zero
+        blocks, rest = (divide(terms, INTEGER(v.lanes)) for divide in (build.sdiv, build.srem))
+        build, x, w, sums = self.loop(build, blocks, x, w, [first] * self.rows)
+        sums = self.tail(build, rest, x, w, sums)
+        for value in sums:
+            kept = self.whole(build, y) if start == "add" else None
+            value = value if kept is None else build.fadd(kept, value)
+            build.store(value, build.bitcast(y, v.kind.as_pointer()), align=v.size)
+            y = build.gep(y, [y_row])
+        build.ret_void()
+        return v.unit
+
+    def whole(self, build, place):
+        v = self.vectors
+        return build.load(build.bitcast(place, v.kind.as_pointer()), align=v.size)
+
+    def loop(self, before, count, x, w, sums):
+        """Blocks of as many terms as there are lanes."""
+        test, inside, after = (self.function.append_basic_block(name)
+                               for name in ("test", "block", "after"))  # fmt: skip
+        before.branch(test)
+        build, starts = ir.IRBuilder(test), [INTEGER(0), x, w, *sums]
+        values = [build.phi(start.type) for start in starts]
+        turn, x, w, *sums = values
+        build.cbranch(build.icmp_signed("<", turn, count), inside, after)
+        build, v = ir.IRBuilder(inside), self.vectors
+        columns = self.block(build, w, lambda place: self.whole(build, place))
+        results = self.added(build, x, columns, sums)
+        length = INTEGER(v.lanes * v.size)
+        following = [build.add(turn, INTEGER(1)), build.gep(x, [length]), build.gep(w, [length]),
+                     *results]  # fmt: skip
+        build.branch(test)
+        for value, start, new in zip(values, starts, following, strict=True):
+            value.add_incoming(start, before.block)
+            value.add_incoming(new, inside)
+        return ir.IRBuilder(after), x, w, sums
+
+    def block(self, build, w, load):
+        """What lies in a block of w, term by term."""
+        v, values = self.vectors, []
+        for _ in range(v.lanes):
+            values.append(load(w))
+            w = build.gep(w, [self.w_row])
+        return turned(v, build, values)
+
+    def added(self, build, x, columns, sums, exist=None):
+        """The sums of all rows with a block's terms, or with as many as exist."""
+        v, results = self.vectors, []
+        for value in sums:
+            for k, column in enumerate(columns):
+                more = None if exist is None else build.icmp_signed("<", INTEGER(k), exist)
+                step = INTEGER(k * v.size)
+                step = step if more is None else build.select(more, step, INTEGER(0))
+                new = v.fma(build, v.number(build, build.gep(x, [step])), column, value)
+                value = new if more is None else build.select(more, new, value)
+            results.append(value)
+            x = build.gep(x, [self.x_row])
+        return results
+
+    def tail(self, build, rest, x, w, sums):
+        """The terms that fill no block."""
+        v, before = self.vectors, build.block
+        with build.if_then(build.icmp_signed(">", rest, INTEGER(0))):
+            mask = v.masks(build, rest, 1)[0]
+            columns = self.block(build, w, lambda place: v.load(build, place, mask))
+            results, end = self.added(build, x, columns, sums, rest), build.block
+        values = [build.phi(v.kind) for _ in sums]
+        for value, old, new in zip(values, sums, results, strict=True):
+            value.add_incoming(old, before)
+            value.add_incoming(new, end)
+        return values
+
+
+def few_rows(x, w, bias, chunk):
+    """bias + x w^T for C-contiguous x and w, of at least as many outputs as a vector has lanes."""
+    y, target = empty((len(x), len(w)), x.dtype), host()
+    starts = "zero" if bias is None else "bias", "add"
+    kernels = [dots(target, x.dtype, len(x), start) for start in starts]
+    first = x if bias is None else bias.reshape(1, -1)
+    _multiply(*kernels, target.lanes(x.dtype), chunk, x, w, first, y)
+    return y
+
+
+@nest
+def _multiply(kernel, adding, lanes, chunk, x, w, bias, y):
+    """As many outputs at once as there are lanes; the last ones may be computed twice."""
+    item, outputs, sums = y.itemsize, w.shape[0], w.shape[1]
+    for begin in range(0, outputs, lanes):
+        left = min(begin, outputs - lanes)
+        for first in range(0, sums, chunk):
+            place = x.ctypes.data + first * item, w.ctypes.data + (left * sums + first) * item
+            target = y.ctypes.data + left * item, bias.ctypes.data + left * item
+            steps = min(chunk, sums - first), sums, sums, outputs
+            call(adding if first else kernel, (*place, *target, *steps))
