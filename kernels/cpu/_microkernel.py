@@ -241,7 +241,7 @@ class _Tile:
         weights = [v.load(build, self._column(build, b, j), self.masks[j])
                    for j in range(self.count)]  # fmt: skip
         if self.is_spread:
-            ahead = build.gep(b, [build.mul(self.b_steps[2], INTEGER(AHEAD))])
+            ahead = build.gep(b, [build.mul(self.steps[1][2], INTEGER(AHEAD))])
             for j in range(self.count):
                 v.fetch(build, self._column(build, ahead, j))
         for i in range(self.rows):
