@@ -36,8 +36,9 @@ UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": n
 class Flags:
     """What CuPy tells of an array's layout."""
 
-    def __init__(self, flags):
+    def __init__(self, flags, owndata):
         self.c_contiguous, self.f_contiguous = flags.c_contiguous, flags.f_contiguous
+        self.owndata = owndata
 
     def __getitem__(self, name):
         return {"C_CONTIGUOUS": self.c_contiguous, "F_CONTIGUOUS": self.f_contiguous}[name]
@@ -65,7 +66,7 @@ class Array:
     base = property(lambda self: self.source)
     T = property(lambda self: self.transpose())
 
-    flags = property(lambda self: Flags(self.host.flags))
+    flags = property(lambda self: Flags(self.host.flags, self.source is None))
 
     def __array__(self, *how, **more):
         raise TypeError("Implicit conversion to a NumPy array is not allowed. "
