@@ -57,6 +57,8 @@ def _turn(kernel, lanes, x, y, c):
 
 def channels_first(x):
     """The logical view (n, c, ...) of an array (n, ..., c)."""
+    if x.ndim == 4:
+        return x.transpose(_FIRST)
     return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1)) if x.ndim > 2 else x
 
 

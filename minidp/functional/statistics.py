@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minidp.mode import aside, mode, quietly, told_as
-from minidp.placement import place
+from minidp.placement import beside
 from minidp.tensor import Tensor
 
 
@@ -24,22 +24,24 @@ def when_accepted(function: Callable[..., None], *arguments: Any) -> None:
 
 def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:
     """Let running statistics follow those of the batch when the step is accepted."""
-    for running, batch in ((mean, batch_mean), (var, batch_var)):
-        if running is not None and batch is not None:
-            aside(when_accepted, follow, running, batch, share)
+    if mean is not None or var is not None:
+        aside(when_accepted, follow, share, (mean, batch_mean), (var, batch_var))
 
 
 @told_as("statistics follow")
-def follow(running: Tensor | None, batch: Tensor | None, share: float) -> None:
-    """running = (1 - share) running + share batch, in place, wherever ``running`` lives."""
-    if running is not None and batch is not None:
-        quietly(_mix, running.array, place(batch.array, running.device), share)
-        running.changed()
+def follow(share: float, *pairs: tuple[Tensor | None, Tensor | None]) -> None:
+    """running = (1 - share) running + share batch of each pair, in place, wherever ``running``
+    lives."""
+    quietly(_mix, share, pairs)
 
 
-def _mix(values: Any, others: Any, share: float) -> None:
-    values *= 1 - share
-    values += others * share
+def _mix(share: float, pairs: Any) -> None:
+    for running, batch in pairs:
+        if running is not None and batch is not None:
+            values = running.array
+            values *= 1 - share
+            values += beside(batch.array, values) * share
+            running.changed()
 
 
 @told_as("statistics follow")
@@ -50,8 +52,7 @@ def follow_layer(layer: Any, mean: Tensor | None, var: Tensor | None) -> None:
         count.array += 1
         count.changed()
         share = 1 / count.item() if share is None else share
-    follow(layer.running_mean, mean, share or 0.0)
-    follow(layer.running_var, var, share or 0.0)
+    follow(share or 0.0, (layer.running_mean, mean), (layer.running_var, var))
 
 
 @told_as("statistics are gathered")

@@ -20,7 +20,7 @@ def channels(v: Any, like: Any) -> Any:
 
 def per_channel(x: Any) -> Any:
     """Summed over every axis but the channels, axis 1."""
-    return sum(x, dim=(0, *range(2, len(x.shape))))
+    return sum(x, dim=(0, *range(2, len(x.shape))), keepdim=False)
 
 
 def _scale(weight: Any, var: Any, eps: float) -> Any:
