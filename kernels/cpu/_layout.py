@@ -36,11 +36,12 @@ def channels_last(x):
     """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
     axes = _LAST if x.ndim == 4 else (0, *range(2, x.ndim), 1)
     last = x.transpose(axes)  # np.moveaxis takes longer than a small op
-    if last.flags.carray or not (x.flags.carray and x.dtype in FLOATS and host()):
+    if last.flags.carray:
+        return last
+    if not (x.flags.carray and x.dtype in FLOATS and host()):
         return ready(last)
-    y = empty(last.shape, x.dtype)
-    kernel, lanes = transpose(host(), x.dtype), host().lanes(x.dtype)
-    _turn(kernel, lanes, x.reshape(len(x), -1), y.reshape(len(x), -1), x.shape[1])
+    y, kernel = empty(last.shape, x.dtype), transpose(host(), x.dtype)
+    _turn(kernel, host().lanes(x.dtype), x.reshape(len(x), -1), y.reshape(len(x), -1), x.shape[1])
     return y
 
 

@@ -5,6 +5,8 @@ exchange every second lane, then pairs of lanes, fours, eights), and stored by c
 instructions for 256 values, where a loop needs four each and waits for the cache as well.
 """
 
+from functools import cache
+
 import numpy as np
 from llvmlite import ir
 
@@ -12,6 +14,7 @@ from ._machine_code import INTEGER, address, call
 from ._microkernel import POINTER, SHORT, Vectors
 
 
+@cache
 def transpose(target, dtype):
     """The address of a transposition of up to lanes x lanes values, to be called with
 

@@ -1,8 +1,8 @@
 """Two-dimensional pooling over the channels of one output pixel.
 
-Max pooling goes by vector functions (`_windows`), or tap by tap where there are none. It reads x
-once and writes y and a byte per value; its adjoint writes dx once where windows tile the image.
-Both move some 15 to 30 GB/s, which is what a core's memory gives. Averages go tap by tap.
+Pooling goes by vector functions (`_windows`), or tap by tap where there are none. It reads x once
+and writes y, and a byte per value where it chooses; the adjoint of choosing writes dx once where
+windows tile the image. Both move some 15 to 30 GB/s, which is what a core's memory gives.
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. Results have
 channels-last memory. A window's taps are numbered a * kw + b; those outside the image count for
@@ -61,7 +61,7 @@ def _chosen(x, grid, size, dtype, kind):
     none = np.array(none).astype(dtype)[()]
     if host() and y.size:
         function = window(host(), x.dtype, index.dtype, kind)
-        each_window(function, True, images, y, index, lowest, none, *grid, 0)
+        each_window(function, True, images, y, index, lowest, none, *grid, 0, 0)
     else:
         _max(images, y, index, *grid)
         if kind == "positive":
@@ -86,9 +86,10 @@ def _taps(start, kernel, dilation, size):
 
 @nest
 def each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
-                dh, dw, extra):  # fmt: skip
-    """Call a function of `_windows`, which is given `extra`, for each row of windows: whole windows
-    at once, edges alone."""
+                dh, dw, extra, counted):  # fmt: skip
+    """Call a function of `_windows` for each row of windows: whole windows at once, edges alone. It
+    is given `extra`; or, if these are `counted`, how many places of the image (1), or of the image
+    and its padding (2), a window has."""
     (_, h, w, c), (count, o, p, _) = images.shape, values.shape
     item, small = images.itemsize, index.itemsize
     inside, end = min(p, (pw + sw - 1) // sw), max(0, (w - (kw - 1) * dw - 1 + pw) // sw + 1)
@@ -100,13 +101,16 @@ def each_window(function, is_choice, images, values, index, lowest, none, kh, kw
             left = pixel * sw - pw
             begin, stop = _taps(left, kw, dw, w)
             many = min(p, end) - pixel if inside <= pixel < end else 1
+            number = (last - first) * (stop - begin)
+            if counted == 2:
+                number = (min(top + kh, h + ph) - top) * (min(left + kw, w + pw) - left)
             at, place = line * p + pixel, (n * h + top + first * dh) * w + left + begin * dw
             if first < last and begin < stop:
                 call(function, (images.ctypes.data + place * c * item,
                                 values.ctypes.data + at * c * item,
                                 index.ctypes.data + at * c * small, c, last - first, stop - begin,
                                 dh * w * c, dw * c, first * kw + begin, kw, many, sw * c,
-                                extra))  # fmt: skip
+                                number if counted else extra))  # fmt: skip
             elif is_choice:
                 for alone in range(pixel, pixel + many):
                     _nothing(values[n, i, alone], index[n, i, alone], lowest, none)
@@ -165,11 +169,11 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     elif grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
         dx = empty((n, *image, c), g.dtype)  # windows tile the image: places are written once
         function = window(host(), g.dtype, index.dtype, "placed")
-        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0, 0)
     else:
         dx = _zero_images(shape, g.dtype)
         function = window(host(), g.dtype, index.dtype, "added")
-        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
+        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0, 0)
     return channels_first(dx)
 
 
@@ -225,8 +229,12 @@ def avg_pool2d(x, *, kernel, stride, padding, size, count_include_pad):
     if not served(x):
         return NotImplemented
     images = channels_last(x)
-    y = _empty_images(images, size, x.dtype)
-    _average(images, y, *kernel, *stride, *padding, bool(count_include_pad))
+    y, grid = _empty_images(images, size, x.dtype), (*kernel, *stride, *padding)
+    if host() and y.size:
+        function = window(host(), x.dtype, x.dtype, "mean")
+        each_window(function, True, images, y, y, 0.0, 0.0, *grid, 1, 1, 0, 1 + count_include_pad)
+    else:
+        _average(images, y, *grid, bool(count_include_pad))
     return channels_first(y)
 
 
@@ -261,8 +269,14 @@ def avg_pool2d_input(g, *, shape, kernel, stride, padding, count_include_pad):
     """Adjoint of `avg_pool2d`: spreads g (n, c, o, p) over windows of zeros of logical `shape`."""
     if not served(g):
         return NotImplemented
-    dx = _zero_images(shape, g.dtype)
-    _spread(channels_last(g), dx, *kernel, *stride, *padding, bool(count_include_pad))
+    dx, cotangents = _zero_images(shape, g.dtype), channels_last(g)
+    grid = *kernel, *stride, *padding
+    if host() and g.size:
+        function = window(host(), g.dtype, g.dtype, "shared")
+        each_window(function, False, dx, cotangents, cotangents, 0.0, 0.0, *grid, 1, 1, 0,
+                    1 + count_include_pad)  # fmt: skip
+    else:
+        _spread(cotangents, dx, *grid, bool(count_include_pad))
     return channels_first(dx)
 
 

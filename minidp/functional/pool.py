@@ -27,21 +27,16 @@ from minidp.shapes import sizes
 from minidp.tensor import Tensor
 from minidp.types import Array
 
-__all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool1d", "max_unpool2d", "max_unpool3d",
-]  # fmt: skip
-
-Geometry = dict[str, tuple[int, ...]]
-ONES = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1, "size": 1}
+__all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+           "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d",
+           "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+           "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"]  # fmt: skip
 
 
 @remembered
 def _geometry(
     name: str, shape: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
-) -> Geometry:
+) -> dict[str, tuple[int, ...]]:
     """Every size for each axis of ``shape``, for sequences as images of height one; an output has
     o = (h + 2 padding - dilation (kernel - 1) - 1) / stride + 1 places, rounded down or up.
     Rounded up, a last window that would begin behind the image and its left padding is dropped."""
@@ -59,10 +54,10 @@ def _geometry(
     if min(size) < 1:
         raise ShapeError(f"{name}: {found} leave no output of {tuple(shape)}")
     found["size"] = tuple(size)
-    return found if len(shape) > 1 else {k: (ONES[k], *v) for k, v in found.items()}
+    return found if len(shape) > 1 else {k: (int(k != "padding"), *v) for k, v in found.items()}
 
 
-def _pooled(n: int, x: Tensor, geometry: Geometry, pooled: Callable[..., Tensor]) -> Tensor:
+def _pooled(n: int, x: Tensor, geometry: dict[str, Any], pooled: Callable[..., Tensor]) -> Tensor:
     """What ``pooled``, a function of images, makes of sequences, images or volumes."""
     if n == 2:
         return pooled(x, **geometry)
@@ -71,7 +66,7 @@ def _pooled(n: int, x: Tensor, geometry: Geometry, pooled: Callable[..., Tensor]
         return reshape(y, shape=(*x.shape[:2], y.shape[3]))
     frames = pooled(x.flatten(1, 2), **{k: v[1:] for k, v in geometry.items()})
     places = frames.shape[2] * frames.shape[3]
-    along = {k: (v[0], places if k == "size" else ONES[k]) for k, v in geometry.items()}
+    along = {k: (v[0], places if k == "size" else int(k != "padding")) for k, v in geometry.items()}
     y = pooled(frames.reshape(*x.shape[:3], places), **along)
     return y.reshape(*x.shape[:2], *geometry["size"])
 
@@ -200,18 +195,9 @@ def _adaptive_avg_pool(n: int, input: Tensor, output_size: Any) -> Tensor:
     if kernel is not None:
         return _avg_pool(n, input, kernel)
     for dim, (o, length) in enumerate(axes, 2):
-        index, weight = _shares(o, length)
+        index, weight = _tiles(o, length)
         x = resample(x, dim=dim, index=index, weight=weight)
     return like(x, input, n)
-
-
-@remembered
-def _shares(windows: int, length: int) -> tuple[Array, Array]:
-    """The places of each window, and what each adds to its mean."""
-    index, counts = _tiles(windows, length)
-    spare = index.shape[1] - counts + 1  # how often the last place of a window occurs
-    shared = index == index[:, -1:]
-    return index, 1 / counts[:, None] / np.where(shared, spare[:, None], 1)
 
 
 def _adaptive_max_pool(
@@ -240,12 +226,14 @@ def _adaptive_max_pool(
     return (y, places) if return_indices else y
 
 
+@remembered
 def _tiles(windows: int, length: int) -> tuple[Array, Array]:
-    """The places of each window (short ones repeat their last), and how many they are."""
+    """The places of each window (short ones repeat their last), and what each adds to its mean."""
     first = np.arange(windows) * length // windows if windows else np.arange(0)
     last = -(-np.arange(1, windows + 1) * length // max(windows, 1)) - 1
-    widest = int((last - first).max(initial=0)) + 1
-    return np.minimum(first[:, None] + np.arange(widest), last[:, None]), last - first + 1
+    widest, counts = int((last - first).max(initial=0)) + 1, (last - first + 1)[:, None]
+    index = np.minimum(first[:, None] + np.arange(widest), last[:, None])
+    return index, 1 / counts / np.where(index == last[:, None], widest - counts + 1, 1)
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = each_rank(_avg_pool)

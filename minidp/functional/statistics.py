@@ -17,9 +17,9 @@ from minidp.tensor import Tensor
 def when_accepted(function: Callable[..., None], *arguments: Any) -> None:
     """Call it when the step is accepted, once for all replicas; at once without them."""
     if mode.replica is None:
-        function(*arguments)
+        quietly(function, *arguments)
     else:
-        mode.replica.at_commit(partial(function, *arguments))
+        mode.replica.at_commit(partial(quietly, function, *arguments))
 
 
 def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:
@@ -30,12 +30,7 @@ def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) ->
 
 @told_as("statistics follow")
 def follow(share: float, *pairs: tuple[Tensor | None, Tensor | None]) -> None:
-    """running = (1 - share) running + share batch of each pair, in place, wherever ``running``
-    lives."""
-    quietly(_mix, share, pairs)
-
-
-def _mix(share: float, pairs: Any) -> None:
+    """running = (1 - share) running + share batch of each pair, in place, where ``running`` is."""
     for running, batch in pairs:
         if running is not None and batch is not None:
             values = running.array
@@ -67,7 +62,7 @@ def gather(
     wide = mean.detach().cpu().double().numpy(), var.detach().cpu().double().numpy()
     sums = np.concatenate([[rows], rows * wide[0], rows * wide[0] ** 2, (rows - 1) * wide[1]])
     if mode.replica is not None:
-        merged = partial(_merged, partial(follow, owner), mean.dtype)
+        merged = partial(quietly, _merged, partial(follow, owner), mean.dtype)
         mode.replica.at_commit_sum(owner, sums, merged)
 
 
