@@ -14,7 +14,7 @@ from llvmlite import ir
 from ._machine_code import INTEGER, address
 from ._microkernel import POINTER, SHORT, Vectors
 
-KINDS = ("largest", "positive", "placed", "added", "summed", "mean", "shared")
+KINDS = ("largest", "positive", "placed", "added", "summed", "mean", "shared", "spread")
 NONE = -1  # in the type of an index, so that no tap has this number
 
 
@@ -34,7 +34,7 @@ def window(target, dtype, index, kind):
     changes no image: behind `extra` lie a mean for each channel and two sums, to which the values
     of taps that exist are added, and these times what the image has there, less the mean.
     "mean" writes the sum of each window by `extra`, a number, to values; "shared" adds values by
-    `extra` to all taps: neither has an index.
+    `extra` to all taps, "spread" writes them there: none of these has an index.
     """
     return address(target, write, np.dtype(dtype).char, np.dtype(index).itemsize, kind)
 
@@ -115,7 +115,7 @@ class _Window:
             held = [v.load(build, image, mask), v.spread(build, tap, self.taps)]
         elif self.kind == "mean":
             held = [v.zero]
-        elif self.kind == "shared":
+        elif self.kind in ("shared", "spread"):
             held = [build.fdiv(v.load(build, values, mask), self.number)]
         else:
             none = ir.Constant(self.narrow, [0] * v.lanes)
@@ -163,8 +163,9 @@ class _Window:
         v = self.vectors
         if self.kind == "mean":
             return [build.fadd(value, v.load(build, place, mask))]
-        if self.kind == "shared":
-            v.store(build, build.fadd(v.load(build, place, mask), value), place, mask)
+        if self.kind in ("shared", "spread"):  # 0 + -0 is 0, as where zeros are added to
+            before = v.zero if self.kind == "spread" else v.load(build, place, mask)
+            v.store(build, build.fadd(before, value), place, mask)
             return [value]
         tap = v.spread(build, tap, self.taps)
         if self.is_choice:
