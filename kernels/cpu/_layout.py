@@ -14,6 +14,7 @@ from ._nests import nest
 from ._transpose import transpose, turn
 
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images
+FEW = 1 << 12  # values that NumPy has copied before a nest of loops has begun
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -38,7 +39,7 @@ def channels_last(x):
     last = x.transpose(axes)  # np.moveaxis takes longer than a small op
     if last.flags.carray:
         return last
-    if not (x.flags.carray and x.dtype in FLOATS and host()):
+    if x.size < FEW or not (x.flags.carray and x.dtype in FLOATS and host()):
         return ready(last)
     y, kernel = empty(last.shape, x.dtype), transpose(host(), x.dtype)
     _turn(kernel, host().lanes(x.dtype), x.reshape(len(x), -1), y.reshape(len(x), -1), x.shape[1])
@@ -90,6 +91,11 @@ def unflat(values, shape, order):
     if order == _LAST:
         return memory.transpose(_FIRST)
     return memory.transpose(sorted(range(len(order)), key=order.__getitem__))
+
+
+def moved(x, source, target):
+    """`np.moveaxis`, which takes longer than a small op, where there is something to move."""
+    return x if source == target else np.moveaxis(x, source, target)
 
 
 def rows_along(x, dim):
