@@ -242,8 +242,10 @@ def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
         return y
     parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
     _share_versions(op, x, constants, [tensor])
-    if parent is not None and mode.grad:
-        _record(op, [array], [parent], [x.version], constants, [tensor])
+    if parent is not None and op.rules and mode.grad and y.dtype.kind == "f":
+        plan, versions = op.plans.get(3) or op.plan((parent,)), (x.version, tensor.version)
+        saved = plan.pick((array, y))
+        tensor.node = recorded(y, op, plan, (parent,), saved, versions, constants)
     return tensor
 
 
