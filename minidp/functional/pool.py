@@ -178,8 +178,7 @@ def _adaptive(name: str, shape: Any, output_size: Any) -> tuple[list[Any], Any]:
         raise ShapeError(f"{name}: output_size={output_size!r}: expected {n} sizes of at least 0")
     if 0 in shape:
         raise ShapeError(f"{name}: expected at least one place along each axis, got {shape}")
-    axes = [(length if size is None else size, length)
-            for size, length in zip(given, shape, strict=True)]  # fmt: skip
+    axes = [(n if size is None else size, n) for size, n in zip(given, shape, strict=True)]
     alike = all(o and length % o == 0 for o, length in axes)
     return axes, tuple(length // o for o, length in axes) if alike else None
 
