@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, Signature
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from minidp.errors import ArgumentError, DTypeError
 
+T = TypeVar("T")
+MOST = 4096  # results that a function remembers
 NEEDED = Parameter.empty
 """In place of a default: there is none."""
 
@@ -45,6 +48,24 @@ def expect_counts(name: str, least: int = 0, **given: Any) -> None:
     for what, value in given.items():
         if not hasattr(value, "__index__") or value < least:
             raise ArgumentError(f"{name}: {what}={value!r}; expected an integer, {least} or more")
+
+
+def remembered(function: Callable[..., T]) -> Callable[..., T]:
+    """Compute what a function gives of shapes and options once for those that look alike: lists
+    may be among them, and 2.0 is not taken for 2."""
+    kept: dict[str, T] = {}
+
+    @wraps(function)
+    def call(*arguments: Any) -> T:
+        key = repr(arguments)
+        found = kept.get(key)
+        if found is None:
+            found = function(*arguments)
+            if len(kept) < MOST:
+                kept[key] = found
+        return found
+
+    return call
 
 
 def constructor(begin: Callable[..., None], options: dict[str, Any], **named: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from minidp.backend import backend_of, get_backend
+from minidp.backend import CPU, backend_of, get_backend
+from minidp.device import Device
 from minidp.device import device as as_device
 from minidp.errors import ArgumentError, ShapeError
 from minidp.mode import mode
@@ -56,6 +57,14 @@ def ordered_like(array: Array, like: Array) -> Array:
     if not like.size or not like.transpose(order).flags.c_contiguous:
         return array
     return array.reshape([like.shape[axis] for axis in order]).transpose(np.argsort(order))
+
+
+def beside(array: Array, other: Array) -> Array:
+    """The array on the device where ``other`` is."""
+    target = backend_of(other)
+    if target is backend_of(array) is CPU:
+        return array
+    return place(array, Device(target.name, target.index(other)))
 
 
 def place(array: Array, device: Any) -> Array:

@@ -8,7 +8,6 @@ call the rules.
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +32,7 @@ class Plan:
     ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or ``output_shape``.
     ``calls`` lists (argument, call), where ``call(g, saved, constants, argument)`` gives the
     argument's cotangent. ``names`` are those of kept arrays, by their places in a tuple of all
-    inputs, then outputs. ``pick`` takes them from it; it is None when more is to be kept.
+    inputs, then outputs. ``pick`` makes of it what is kept; it is None where the op is variadic.
     """
 
     __slots__ = ("calls", "keep", "names", "pick")
@@ -50,8 +49,7 @@ class Plan:
         inputs = {p: op.arguments[p] for kind, p in self.keep if kind == "input" and p >= 0}
         outputs = {p: op.outputs[p] for kind, p in self.keep if kind == "output"}
         self.names = {**inputs, **{len(needed) + p: name for p, name in outputs.items()}}
-        places = [p + len(needed) * (kind == "output") for kind, p in self.keep]
-        self.pick = _picker(places) if len(places) == len(self.names) else None
+        self.pick = None if op.variadic else _picker(self.keep, len(needed))
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -64,33 +62,23 @@ class Plan:
 
 def _caller(rule: Rule, sources: list[int | str]) -> Call:
     """How to call ``rule``: a source is an index into what was kept, ``g``, ``i``, a constant or
-    ``constants``, all of them."""
-    match sources:
-        case ["g"]:
-            return lambda g, saved, constants, i: rule(g)
-        case ["g", int(a)]:
-            return lambda g, saved, constants, i: rule(g, saved[a])
-        case ["g", int(a), int(b)]:
-            return lambda g, saved, constants, i: rule(g, saved[a], saved[b])
-
-    def call(g: Any, saved: Any, constants: Any, i: int) -> Any:
-        return rule(*[
-            saved[s] if type(s) is int else g if s == "g" else i if s == "i"
-            else constants if s == "constants" else constants[s]
-            for s in sources
-        ])  # fmt: skip
-
+    ``constants``, all of them. Python made for it: it runs in every backward."""
+    given = ", ".join(
+        f"saved[{s}]" if isinstance(s, int) else s if s in ("g", "i", "constants")
+        else f"constants[{s!r}]" for s in sources
+    )  # fmt: skip
+    call: Call = eval(f"lambda g, saved, constants, i: rule({given})", {"rule": rule})
     return call
 
 
-def _picker(places: list[int]) -> Pick:
-    """A function that gives the elements of a tuple at ``places``, as a tuple."""
-    if len(places) > 1:
-        return itemgetter(*places)
-    if places:
-        (place,) = places
-        return lambda values: (values[place],)
-    return lambda values: ()
+def _picker(keep: list[tuple[str, int]], inputs: int) -> Pick:
+    """A function that gives what to keep of a tuple of so many inputs, then outputs; likewise."""
+    found = ""
+    for kind, position in keep:
+        value = f"values[{position + inputs * kind.startswith('output')}]"
+        found += f"shape({value}), " if kind.endswith("shape") else f"{value}, "
+    pick: Pick = eval(f"lambda values: ({found})", {"shape": np.shape})
+    return pick
 
 
 def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
@@ -254,8 +242,10 @@ def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
         return y
     parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
     _share_versions(op, x, constants, [tensor])
-    if parent is not None and mode.grad:
-        _record(op, [array], [parent], [x.version], constants, [tensor])
+    if parent is not None and op.rules and mode.grad and y.dtype.kind == "f":
+        plan, versions = op.plans.get(3) or op.plan((parent,)), (x.version, tensor.version)
+        saved = plan.pick((array, y))
+        tensor.node = recorded(y, op, plan, (parent,), saved, versions, constants)
     return tensor
 
 

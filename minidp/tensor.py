@@ -153,7 +153,7 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same values, outside the graph (shared memory)."""
-        result = Tensor(self._met())
+        result = wrap(self._met())
         result.version = self.version
         return result
 

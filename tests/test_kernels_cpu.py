@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("numba")
 from minidp.kernels import cpu
-from minidp.kernels.cpu import _blas, _by_columns, _tiling, conv, pool
+from minidp.kernels.cpu import _blas, _by_columns, _tiling, average_pool, conv, pool
 
 TOLERANCE = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-12}
 DTYPES = [np.float32, np.float64]
@@ -288,12 +288,34 @@ def test_avg_pool(case, count_include_pad, dtype):
     counts = taps(inside, kernel, stride, offset, dilation, size).sum((-2, -1))
     options = {"kernel": kernel, "stride": stride, "padding": padding}
     options["count_include_pad"] = count_include_pad
-    y = pool.avg_pool2d(x, **options, size=size)
+    y = average_pool.avg_pool2d(x, **options, size=size)
     close(y, sums / np.maximum(counts, 1))
     g, u = values(*y.shape, dtype=dtype), values(*shape)
-    dx = pool.avg_pool2d_input(g, shape=shape, **options)
+    dx = average_pool.avg_pool2d_input(g, shape=shape, **options)
     want = np.sum(g * taps(u, *case[1:]).sum((-2, -1)) / np.maximum(counts, 1))
     np.testing.assert_allclose(np.sum(dx * u), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("count_include_pad", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_averages_by_vectors_are_those_by_loops(dtype, count_include_pad, monkeypatch):
+    """Every byte, -0 included; windows outside of the image, that tile it, and behind its end."""
+    for kernel, stride, padding, size in (
+        ((3, 2), (1, 2), (1, 1), (6, 4)), ((2, 3), (2, 3), (0, 0), (3, 2)),
+        ((2, 2), (2, 2), (3, 3), (6, 6)), ((3, 3), (2, 2), (1, 1), (4, 4)),
+    ):  # fmt: skip
+        options = {"kernel": kernel, "stride": stride, "padding": padding,
+                   "count_include_pad": count_include_pad}  # fmt: skip
+        x, g = values(2, 37, 6, 6, dtype=dtype), values(2, 37, *size, dtype=dtype, seed=4)
+        x[x < 0] *= x[x < 0] > -0.5
+        g[g < 0] *= g[g < 0] > -0.5
+        found = []
+        for host in (average_pool.host, lambda: None):
+            monkeypatch.setattr(average_pool, "host", host)
+            found.append((average_pool.avg_pool2d(x, **options, size=size).tobytes(),
+                          average_pool.avg_pool2d_input(g, shape=x.shape, **options).tobytes()))
+        assert found[0] == found[1]
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -304,7 +326,7 @@ def test_pools_take_any_layout(layout):
     assert np.array_equal(y, x.reshape(2, 3, 3, 2, 4, 2).max((3, 5)))
     dx = pool.max_pool2d_input(change(y), change(index), shape=x.shape, **options, dilation=(1, 1))
     assert np.array_equal(dx.reshape(2, 3, 3, 2, 4, 2).sum((3, 5)), y)
-    mean = pool.avg_pool2d(change(x), **options, size=(3, 4), count_include_pad=True)
+    mean = average_pool.avg_pool2d(change(x), **options, size=(3, 4), count_include_pad=True)
     close(mean, x.reshape(2, 3, 3, 2, 4, 2).mean((3, 5)))
 
 

@@ -197,3 +197,13 @@ def test_layers_hand_their_options_on():
         "LPPool2d(norm_type=2, kernel_size=3, stride=None, ceil_mode=False)"
     )
     assert repr(nn.AdaptiveAvgPool3d(2)) == "AdaptiveAvgPool3d(output_size=2)"
+
+
+def test_what_is_remembered_of_sizes_is_not_taken_for_others():
+    x = dp.tensor(wave(1, 2, 4, 4))
+    y = F.max_pool2d(x, (2, 2))
+    assert np.array_equal(F.max_pool2d(x, [2, 2]).numpy(), y.numpy())
+    assert F.adaptive_avg_pool2d(x, [3, 2]).shape == F.adaptive_avg_pool2d(x, (3, 2)).shape
+    for wrong in ((2.0, 2), (2.0, 2.0), 2.0):
+        with pytest.raises(ShapeError, match="must be one integer"):
+            F.max_pool2d(x, wrong)

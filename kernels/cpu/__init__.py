@@ -13,6 +13,7 @@ switches = SimpleNamespace(winograd=True)
 KERNELS = {
     "activation": ("activation", "activation_input"),
     "attention": ("attention", "attention_back"),
+    "average_pool": ("avg_pool2d", "avg_pool2d_input"),
     "batch_norm": ("batch_norm", "batch_norm_own", "batch_norm_own_back", "batch_norm_own_relu",
                    "batch_norm_own_relu_back"),
     "conv": ("conv2d", "conv2d_input", "conv2d_relu", "conv2d_weight"),
@@ -30,14 +31,7 @@ KERNELS = {
     "normalize": ("group_norm", "group_norm_back", "layer_norm"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "order": ("argsort",),
-    "pool": (
-        "max_pool2d",
-        "max_pool2d_input",
-        "max_pool2d_gather",
-        "max_pool2d_relu",
-        "avg_pool2d",
-        "avg_pool2d_input",
-    ),
+    "pool": ("max_pool2d", "max_pool2d_input", "max_pool2d_gather", "max_pool2d_relu"),
     "pooled_norm": ("batch_norm_pool", "batch_norm_own_pool_back", "batch_norm_pool_sums",
                     "batch_norm_pool_back"),
     "reduce": ("sum", "amax", "amin"),

@@ -14,6 +14,7 @@ from ._nests import nest
 from ._transpose import transpose, turn
 
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # of images
+FEW = 1 << 12  # values that NumPy has copied before a nest of loops has begun
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -36,11 +37,12 @@ def channels_last(x):
     """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
     axes = _LAST if x.ndim == 4 else (0, *range(2, x.ndim), 1)
     last = x.transpose(axes)  # np.moveaxis takes longer than a small op
-    if last.flags.carray or not (x.flags.carray and x.dtype in FLOATS and host()):
+    if last.flags.carray:
+        return last
+    if x.size < FEW or not (x.flags.carray and x.dtype in FLOATS and host()):
         return ready(last)
-    y = empty(last.shape, x.dtype)
-    kernel, lanes = transpose(host(), x.dtype), host().lanes(x.dtype)
-    _turn(kernel, lanes, x.reshape(len(x), -1), y.reshape(len(x), -1), x.shape[1])
+    y, kernel = empty(last.shape, x.dtype), transpose(host(), x.dtype)
+    _turn(kernel, host().lanes(x.dtype), x.reshape(len(x), -1), y.reshape(len(x), -1), x.shape[1])
     return y
 
 
@@ -57,6 +59,8 @@ def _turn(kernel, lanes, x, y, c):
 
 def channels_first(x):
     """The logical view (n, c, ...) of an array (n, ..., c)."""
+    if x.ndim == 4:
+        return x.transpose(_FIRST)
     return x.transpose(0, x.ndim - 1, *range(1, x.ndim - 1)) if x.ndim > 2 else x
 
 
@@ -87,6 +91,11 @@ def unflat(values, shape, order):
     if order == _LAST:
         return memory.transpose(_FIRST)
     return memory.transpose(sorted(range(len(order)), key=order.__getitem__))
+
+
+def moved(x, source, target):
+    """`np.moveaxis`, which takes longer than a small op, where there is something to move."""
+    return x if source == target else np.moveaxis(x, source, target)
 
 
 def rows_along(x, dim):

@@ -30,9 +30,12 @@ KEPT = "tiles"  # folder of machine code
 ENOUGH = 2  # LLVM's level of optimisation: the instructions come in the right order already
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target:
-    """A kind of CPU: its name and features as LLVM calls them, and the registers it has."""
+    """A kind of CPU: its name and features as LLVM calls them, and the registers it has.
+
+    There is one of each (``eq=False``), as what was compiled for it is looked up in each call.
+    """
 
     cpu: str
     features: str

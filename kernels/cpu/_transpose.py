@@ -6,6 +6,8 @@ instructions for 256 values, where a loop needs four each and waits for the cach
 an edge are read and written through masks, which take as many instructions again.
 """
 
+from functools import cache
+
 import numpy as np
 from llvmlite import ir
 
@@ -13,6 +15,7 @@ from ._machine_code import INTEGER, address, call
 from ._microkernel import POINTER, SHORT, Vectors
 
 
+@cache
 def transpose(target, dtype):
     """The address of a transposition of up to lanes x lanes values, to be called with
 

@@ -6,16 +6,19 @@ place of the tap and zeros to the others. So memory is touched once: pooling 2 x
 of memory (see `pool` for figures). Costs two comparisons per tap and channel.
 """
 
+from functools import cache
+
 import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
 from ._microkernel import POINTER, SHORT, Vectors
 
-KINDS = ("largest", "positive", "placed", "added", "summed")
+KINDS = ("largest", "positive", "placed", "added", "summed", "mean", "shared", "spread")
 NONE = -1  # in the type of an index, so that no tap has this number
 
 
+@cache
 def window(target, dtype, index, kind):
     """The address of a function of pixels' windows in a row, to be called with
 
@@ -30,6 +33,8 @@ def window(target, dtype, index, kind):
     "placed" writes values to their taps and zeros to all others, "added" adds them. "summed"
     changes no image: behind `extra` lie a mean for each channel and two sums, to which the values
     of taps that exist are added, and these times what the image has there, less the mean.
+    "mean" writes the sum of each window by `extra`, a number, to values; "shared" adds values by
+    `extra` to all taps, "spread" writes them there: none of these has an index.
     """
     return address(target, write, np.dtype(dtype).char, np.dtype(index).itemsize, kind)
 
@@ -60,6 +65,7 @@ class _Window:
         (image, values, index, self.channels, rows, columns, row_step, column_step, self.tap,
          self.tap_step, pixels, move, extra) = self.function.args  # fmt: skip
         self.extra = build.inttoptr(extra, POINTER)
+        self.number = v.spread(build, build.sitofp(extra, v.real))
         self.counts = rows, columns
         self.steps = v.bytes(build, row_step), v.bytes(build, column_step)
         places = [build.inttoptr(place, POINTER) for place in (image, values, index)]
@@ -107,6 +113,10 @@ class _Window:
         index = build.bitcast(index, self.narrow.as_pointer())
         if self.is_choice:
             held = [v.load(build, image, mask), v.spread(build, tap, self.taps)]
+        elif self.kind == "mean":
+            held = [v.zero]
+        elif self.kind in ("shared", "spread"):
+            held = [build.fdiv(v.load(build, values, mask), self.number)]
         else:
             none = ir.Constant(self.narrow, [0] * v.lanes)
             chosen = build.call(self._load, [index, SHORT(self.index_size), mask, none])
@@ -121,6 +131,8 @@ class _Window:
         if self.kind == "summed":
             for place, value in zip(sums, held[2:], strict=True):
                 v.store(build, value, place, mask)
+        if self.kind == "mean":
+            v.store(build, build.fdiv(held[0], self.number), values, mask)
         if self.kind == "positive":
             held = self._rectified(build, *held)
         if self.is_choice:
@@ -145,9 +157,17 @@ class _Window:
 
         return self._loop(build, self.counts[0], [(image, self.steps[0]), (tap, step)], held, row)
 
-    def _tap(self, build, place, tap, mask, value, chosen, *sums):
-        """The largest so far and its tap; or the cotangent and where it belongs, unchanged."""
-        v, tap = self.vectors, self.vectors.spread(build, tap, self.taps)
+    def _tap(self, build, place, tap, mask, value, chosen=None, *sums):
+        """The largest so far and its tap; the sum; or the cotangent and where it belongs, as they
+        were."""
+        v = self.vectors
+        if self.kind == "mean":
+            return [build.fadd(value, v.load(build, place, mask))]
+        if self.kind in ("shared", "spread"):  # 0 + -0 is 0, as where zeros are added to
+            before = v.zero if self.kind == "spread" else v.load(build, place, mask)
+            v.store(build, build.fadd(before, value), place, mask)
+            return [value]
+        tap = v.spread(build, tap, self.taps)
         if self.is_choice:
             new = v.load(build, place, mask)
             is_nan = build.fcmp_unordered("uno", new, new)

@@ -36,15 +36,13 @@ def batch_norm(x, mean, var, weight=None, bias=None, eps=1e-5):
 
     mean, var, weight and bias are (c); weight and bias may be None.
     """
-    vectors = [v for v in (mean, var, weight, bias) if v is not None]
-    if not served(x, *vectors) or x.ndim < 2 or any(v.shape != x.shape[1:2] for v in vectors):
+    if not served(x, mean, var, weight, bias):
         return NotImplemented
     rows, is_last = rows_of(x)
     y, scale = empty(rows.shape, x.dtype), empty(x.shape[1:2], x.dtype)
-    vectors = *given(weight, x), *given(bias, x)
-    scale_last(ready(var), eps, *vectors, scale)
-    run = affine_last if is_last else _given_first
-    run(rows, ready(mean), scale, vectors[2], y, floor(x, False))
+    run = _given_last if is_last else _given_first
+    run(rows, ready(mean), ready(var), *given(weight, x), *given(bias, x), y, eps, scale,
+        floor(x, False))  # fmt: skip
     return like(y, x, is_last)
 
 
@@ -133,7 +131,14 @@ def taken_from(x):
 
 
 @compiled
-def _given_first(x, mean, scale, bias, y, floor):
+def _given_last(x, mean, var, weight, has_weight, bias, has_bias, y, eps, scale, floor):
+    scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
+    affine_last(x, mean, scale, bias, y, floor)
+
+
+@compiled
+def _given_first(x, mean, var, weight, has_weight, bias, has_bias, y, eps, scale, floor):
+    scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
     affine_first(x, mean, scale, bias, y, floor)
 
 

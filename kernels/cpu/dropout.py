@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from ._jit import compiled, part
-from ._layout import ready, served
+from ._layout import moved, ready, served
 from ._memory import empty
 
 MASK = np.uint64(0xFFFFFFFF)
@@ -82,7 +82,7 @@ def dropout(x, *, p, key, row, batch_dim):
     """
     if not served(x):
         return NotImplemented
-    rows = x[None] if batch_dim is None else np.moveaxis(x, batch_dim, 0)
+    rows = x[None] if batch_dim is None else moved(x, batch_dim, 0)
     memory, is_last = _memory(rows)
     y = np.empty_like(memory)
     scale = x.dtype.type(1 / (1 - p) if p < 1 else 0)
@@ -92,7 +92,7 @@ def dropout(x, *, p, key, row, batch_dim):
     _drop(memory, y, words, key, first, np.uint64(math.floor(p * 2**32)), scale)
     y = y.reshape(np.moveaxis(rows, 1, -1).shape if is_last else rows.shape)
     y = np.moveaxis(y, -1, 1) if is_last else y
-    return y[0, ...] if batch_dim is None else np.moveaxis(y, 0, batch_dim)
+    return y[0, ...] if batch_dim is None else moved(y, 0, batch_dim)
 
 
 def _words(key):
@@ -105,7 +105,7 @@ def _words(key):
 
 def _memory(rows):
     """rows (n, c, ...) as (n, places, channels), and whether memory is channels-last."""
-    last = np.moveaxis(rows, 1, -1) if rows.ndim > 2 else rows
-    if rows.flags.c_contiguous or not last.flags.c_contiguous:
+    last = rows if rows.flags.c_contiguous or rows.ndim < 3 else np.moveaxis(rows, 1, -1)
+    if last is rows or not last.flags.c_contiguous:
         return ready(rows).reshape(len(rows), math.prod(rows.shape[1:]), 1), False
     return ready(last).reshape(len(rows), math.prod(last.shape[1:-1]), last.shape[-1]), True

@@ -48,7 +48,8 @@ def layer_norm(x, weight=None, bias=None, *, axes, eps, center):
     if not served(x, weight, bias):
         return NotImplemented
     size = math.prod(x.shape[x.ndim - axes :])
-    weight, bias = (v if v is None else ready(v).reshape(size) for v in (weight, bias))
+    if axes > 1:
+        weight, bias = (v if v is None else ready(v).reshape(size) for v in (weight, bias))
     rows = ready(x).reshape(math.prod(x.shape[: x.ndim - axes]), size)
     y, mean, r = group_norm(rows, weight, bias, groups=1, eps=eps, center=center)
     return y.reshape(x.shape), mean, r

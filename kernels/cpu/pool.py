@@ -1,8 +1,8 @@
-"""Two-dimensional pooling over the channels of one output pixel.
+"""Two-dimensional max pooling over the channels of one output pixel.
 
-Max pooling goes by vector functions (`_windows`), or tap by tap where there are none. It reads x
-once and writes y and a byte per value; its adjoint writes dx once where windows tile the image.
-Both move some 15 to 30 GB/s, which is what a core's memory gives. Averages go tap by tap.
+It goes by vector functions (`_windows`), or tap by tap where there are none, reads x once and
+writes y and a byte per value; its adjoint writes dx once where windows tile the image. Both move
+some 15 to 30 GB/s, which is what a core's memory gives.
 
 Arrays are logical (n, c, h, w) on channels-last memory; other memory is copied once. Results have
 channels-last memory. A window's taps are numbered a * kw + b; those outside the image count for
@@ -19,7 +19,7 @@ from ._nests import nest
 from ._windows import NONE, window
 
 
-def _empty_images(images, size, dtype):
+def empty_images(images, size, dtype):
     return empty((len(images), *size, images.shape[3]), dtype)
 
 
@@ -28,7 +28,7 @@ def clear(x):
     x[:] = 0
 
 
-def _zero_images(shape, dtype):
+def zero_images(shape, dtype):
     n, c, h, w = shape
     images = empty((n, h, w, c), dtype)
     clear(images.reshape(-1))
@@ -56,16 +56,15 @@ def _chosen(x, grid, size, dtype, kind):
     if not served(x):
         return NotImplemented
     images = channels_last(x)
-    y, index = _empty_images(images, size, x.dtype), _empty_images(images, size, dtype)
+    y, index = empty_images(images, size, x.dtype), empty_images(images, size, dtype)
     lowest, none = (0.0, NONE) if kind == "positive" else (-np.inf, 0)
-    none = np.array(none).astype(dtype)[()]
     if host() and y.size:
         function = window(host(), x.dtype, index.dtype, kind)
-        each_window(function, True, images, y, index, lowest, none, *grid, 0)
+        each_window(function, True, images, y, index, lowest, none, *grid, 0, 0)
     else:
         _max(images, y, index, *grid)
         if kind == "positive":
-            _rectify(y.reshape(-1), index.reshape(-1), none)
+            _rectify(y.reshape(-1), index.reshape(-1), np.array(NONE).astype(dtype)[()])
     return channels_first(y), channels_first(index)
 
 
@@ -86,9 +85,10 @@ def _taps(start, kernel, dilation, size):
 
 @nest
 def each_window(function, is_choice, images, values, index, lowest, none, kh, kw, sh, sw, ph, pw,
-                dh, dw, extra):  # fmt: skip
-    """Call a function of `_windows`, which is given `extra`, for each row of windows: whole windows
-    at once, edges alone."""
+                dh, dw, extra, counted):  # fmt: skip
+    """Call a function of `_windows` for each row of windows: whole windows at once, edges alone. It
+    is given `extra`; or, if these are `counted`, how many places of the image (1), or of the image
+    and its padding (2), a window has."""
     (_, h, w, c), (count, o, p, _) = images.shape, values.shape
     item, small = images.itemsize, index.itemsize
     inside, end = min(p, (pw + sw - 1) // sw), max(0, (w - (kw - 1) * dw - 1 + pw) // sw + 1)
@@ -100,13 +100,16 @@ def each_window(function, is_choice, images, values, index, lowest, none, kh, kw
             left = pixel * sw - pw
             begin, stop = _taps(left, kw, dw, w)
             many = min(p, end) - pixel if inside <= pixel < end else 1
+            number = (last - first) * (stop - begin)
+            if counted == 2:
+                number = (min(top + kh, h + ph) - top) * (min(left + kw, w + pw) - left)
             at, place = line * p + pixel, (n * h + top + first * dh) * w + left + begin * dw
             if first < last and begin < stop:
                 call(function, (images.ctypes.data + place * c * item,
                                 values.ctypes.data + at * c * item,
                                 index.ctypes.data + at * c * small, c, last - first, stop - begin,
                                 dh * w * c, dw * c, first * kw + begin, kw, many, sw * c,
-                                extra))  # fmt: skip
+                                number if counted else extra))  # fmt: skip
             elif is_choice:
                 for alone in range(pixel, pixel + many):
                     _nothing(values[n, i, alone], index[n, i, alone], lowest, none)
@@ -158,19 +161,24 @@ def max_pool2d_input(g, index, *, shape, kernel, stride, padding, dilation):
     n, c, *image = shape
     cotangents, chosen = channels_last(g), channels_last(index)
     grid = *kernel, *stride, *padding, *dilation
-    tiling, nothing = (*kernel, *kernel, 0, 0, 1, 1), index.dtype.type(0)
     if not host() or not g.size:
-        dx = _zero_images(shape, g.dtype)
+        dx = zero_images(shape, g.dtype)
         _add_chosen(cotangents, chosen, dx, *grid)
-    elif grid == tiling and image == [g.shape[2] * kernel[0], g.shape[3] * kernel[1]]:
-        dx = empty((n, *image, c), g.dtype)  # windows tile the image: places are written once
+    elif tile(g, image, *grid):
+        dx = empty((n, *image, c), g.dtype)
         function = window(host(), g.dtype, index.dtype, "placed")
-        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
+        each_window(function, False, dx, cotangents, chosen, 0.0, 0, *grid, 0, 0)
     else:
-        dx = _zero_images(shape, g.dtype)
+        dx = zero_images(shape, g.dtype)
         function = window(host(), g.dtype, index.dtype, "added")
-        each_window(function, False, dx, cotangents, chosen, 0.0, nothing, *grid, 0)
+        each_window(function, False, dx, cotangents, chosen, 0.0, 0, *grid, 0, 0)
     return channels_first(dx)
+
+
+def tile(g, image, kh, kw, sh, sw, ph, pw, dh=1, dw=1):
+    """Whether the windows of g tile the image: then its places are written once."""
+    is_usual = kh == sh and kw == sw and ph == pw == 0 and dh == dw == 1
+    return is_usual and image == [g.shape[2] * kh, g.shape[3] * kw]
 
 
 @compiled
@@ -214,69 +222,3 @@ def _gather_chosen(x, index, y, kh, kw, sh, sw, ph, pw, dh, dw):
                     for k in range(c):
                         value, old = values[k], target[k]
                         target[k] = value if chosen[k] == tap else old
-
-
-def avg_pool2d(x, *, kernel, stride, padding, size, count_include_pad):
-    """Mean of each window: x (n, c, h, w) to y (n, c, *size).
-
-    The divisor is the number of taps in the padded image if `count_include_pad`, else in the
-    image.
-    """
-    if not served(x):
-        return NotImplemented
-    images = channels_last(x)
-    y = _empty_images(images, size, x.dtype)
-    _average(images, y, *kernel, *stride, *padding, bool(count_include_pad))
-    return channels_first(y)
-
-
-@part
-def _span(start, length, size, pad):
-    """A window along one axis: first place, last + 1, and its length in the padded image."""
-    return max(start, 0), min(start + length, size), min(start + length, size + pad) - start
-
-
-@compiled
-def _average(x, y, kh, kw, sh, sw, ph, pw, with_padding):
-    h, w, (count, o, p, c) = x.shape[1], x.shape[2], y.shape
-    for pixel in range(count * o * p):
-        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
-        top, bottom, height = _span(i * sh - ph, kh, h, ph)
-        left, right, width = _span(j * sw - pw, kw, w, pw)
-        target = y[n, i, j]
-        for k in range(c):
-            target[k] = 0
-        for row in range(top, bottom):
-            for column in range(left, right):
-                values = x[n, row, column]
-                for k in range(c):
-                    target[k] += values[k]
-        area = height * width if with_padding else (bottom - top) * (right - left)
-        divisor = y.dtype.type(max(area, 1))
-        for k in range(c):
-            target[k] /= divisor
-
-
-def avg_pool2d_input(g, *, shape, kernel, stride, padding, count_include_pad):
-    """Adjoint of `avg_pool2d`: spreads g (n, c, o, p) over windows of zeros of logical `shape`."""
-    if not served(g):
-        return NotImplemented
-    dx = _zero_images(shape, g.dtype)
-    _spread(channels_last(g), dx, *kernel, *stride, *padding, bool(count_include_pad))
-    return channels_first(dx)
-
-
-@compiled
-def _spread(g, dx, kh, kw, sh, sw, ph, pw, with_padding):
-    h, w, (count, o, p, c) = dx.shape[1], dx.shape[2], g.shape
-    for pixel in range(count * o * p):
-        n, i, j = pixel // (o * p), pixel // p % o, pixel % p
-        top, bottom, height = _span(i * sh - ph, kh, h, ph)
-        left, right, width = _span(j * sw - pw, kw, w, pw)
-        area = height * width if with_padding else (bottom - top) * (right - left)
-        divisor, values = g.dtype.type(max(area, 1)), g[n, i, j]
-        for row in range(top, bottom):
-            for column in range(left, right):
-                target = dx[n, row, column]
-                for k in range(c):
-                    target[k] += values[k] / divisor

@@ -147,7 +147,7 @@ def _pooled(function, x, mean, var, weight, has_weight, bias, has_bias, y, index
     for n in range(x.shape[0]):
         affine_last(x[n], mean, scale, bias, scratch.reshape(x.shape[1:]), floor)
         each_window(function, True, scratch, y[n : n + 1], index[n : n + 1], 0.0, none, kh, kw, sh,
-                    sw, ph, pw, dh, dw, 0)  # fmt: skip
+                    sw, ph, pw, dh, dw, 0, 0)  # fmt: skip
 
 
 @compiled
@@ -157,7 +157,7 @@ def _place(n, function, whole, g, index, scratch, none, grid):
     if not whole:
         clear(scratch.reshape(-1))
     each_window(function, False, scratch, g[n : n + 1], index[n : n + 1], 0.0, none, kh, kw, sh, sw,
-                ph, pw, dh, dw, 0)  # fmt: skip
+                ph, pw, dh, dw, 0, 0)  # fmt: skip
 
 
 @compiled
@@ -172,7 +172,7 @@ def _add(function, g, index, images, grid, memory, mean, sums):
         n, i = line // rows, line % rows
         each_window(function, False, images[n : n + 1], g[line : line + 1], index[line : line + 1],
                     0.0, none, kh, kw, sh, sw, ph - i * sh, pw, dh, dw,
-                    memory.ctypes.data)  # fmt: skip
+                    memory.ctypes.data, 0)  # fmt: skip
         for k in range(mean.shape[0]):
             sums[0, k] += memory[1, k]
             sums[1, k] += memory[2, k]

@@ -94,12 +94,10 @@ def _alone(
     """``by_batch`` where no other replica has rows: in one op."""
     if count == 1:
         aside(_check_count, count, input)
-    if x is input:
-        y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
-    else:
-        vectors = [_wide(each, input) for each in (weight, bias)]
-        y, mean, var = ops.batch_norm_own(x, *vectors, eps=eps)
-        y = y.type(input.dtype)
+    if x is not input:
+        weight, bias = (_wide(each, input) for each in (weight, bias))
+    y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
+    y = y if x is input else y.type(input.dtype)
     if not count:  # the batch has no rows, and no statistics
         return y, None, None
     unbiased = var.detach() * (count / (count - 1) if count > 1 else math.nan)
@@ -212,11 +210,10 @@ def _grouped(
         alike(name, input, weight, bias)
     if weight is not None and input.dtype != float16 and weight.dtype != input.dtype:
         return _grouped(name, input, groups, None, None, eps, center) * weight
-    if input.dtype != float16:
-        return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
-    x, weight, bias = (_wide(each, input) for each in (input, weight, bias))
-    y = ops.group_norm(x, weight, bias, groups=groups, eps=eps, center=center)[0]
-    return y.type(float16)
+    if input.dtype == float16:
+        x, weight, bias = (_wide(each, input) for each in (input, weight, bias))
+        return _grouped(name, x, groups, weight, bias, eps, center).type(float16)
+    return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
 
 
 def _rows(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.arguments import remembered
 from minidp.create import arange, as_tensor
 from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.ranks import batched, checked, each_rank, floating, like
@@ -20,6 +21,7 @@ from minidp.functions.comparison import isnan
 from minidp.ops import pool, reduce
 from minidp.ops.elementwise import abs, relu, sign, where
 from minidp.ops.index import take_along_dim
+from minidp.ops.layout import reshape
 from minidp.ops.windows import resample
 from minidp.shapes import sizes
 from minidp.tensor import Tensor
@@ -30,15 +32,14 @@ __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
            "avg_pool2d", "avg_pool3d", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
            "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d"]  # fmt: skip
 
-Geometry = dict[str, tuple[int, ...]]
 
-
+@remembered
 def _geometry(
     name: str, shape: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
-) -> Geometry:
-    """Every size for each axis of ``shape``; an output has o = (h + 2 padding - dilation
-    (kernel - 1) - 1) / stride + 1 places, rounded down or up. Rounded up, a last window that
-    would begin behind the image and its left padding is dropped."""
+) -> dict[str, tuple[int, ...]]:
+    """Every size for each axis of ``shape``, for sequences as images of height one; an output has
+    o = (h + 2 padding - dilation (kernel - 1) - 1) / stride + 1 places, rounded down or up.
+    Rounded up, a last window that would begin behind the image and its left padding is dropped."""
     stride = kernel if stride is None or stride == () else stride
     given = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
     found = dict(zip(given, checked(name, len(shape), **given), strict=True))
@@ -52,28 +53,29 @@ def _geometry(
         size.append(count - 1 if ceil and (count - 1) * step >= length + edge else count)
     if min(size) < 1:
         raise ShapeError(f"{name}: {found} leave no output of {tuple(shape)}")
-    return {**found, "size": tuple(size)}
+    found["size"] = tuple(size)
+    return found if len(shape) > 1 else {k: (int(k != "padding"), *v) for k, v in found.items()}
 
 
-def _pooled(n: int, x: Tensor, geometry: Geometry, pooled: Callable[..., Tensor]) -> Tensor:
+def _pooled(n: int, x: Tensor, geometry: dict[str, Any], pooled: Callable[..., Tensor]) -> Tensor:
     """What ``pooled``, a function of images, makes of sequences, images or volumes."""
     if n == 2:
         return pooled(x, **geometry)
-    ones = {"kernel": 1, "stride": 1, "padding": 0, "dilation": 1, "size": 1}
     if n == 1:
-        return pooled(x.unsqueeze(2), **{k: (ones[k], *v) for k, v in geometry.items()}).squeeze(2)
+        y = pooled(reshape(x, shape=(*x.shape[:2], 1, x.shape[2])), **geometry)
+        return reshape(y, shape=(*x.shape[:2], y.shape[3]))
     frames = pooled(x.flatten(1, 2), **{k: v[1:] for k, v in geometry.items()})
     places = frames.shape[2] * frames.shape[3]
-    along = {k: (v[0], places if k == "size" else ones[k]) for k, v in geometry.items()}
+    along = {k: (v[0], places if k == "size" else int(k != "padding")) for k, v in geometry.items()}
     y = pooled(frames.reshape(*x.shape[:3], places), **along)
     return y.reshape(*x.shape[:2], *geometry["size"])
 
 
 def _places(
-    index: Tensor, width: int, kernel: Any, stride: Any, padding: Any, dilation: Any
+    index: Tensor, width: int, kernel: Any, stride: Any, padding: Any, dilation: Any, size: Any
 ) -> Tensor:
     """Offsets within windows, as max_pool2d gives them, as places in the flat image."""
-    offset, (o, p) = index.long(), (arange(n, device=index.device) for n in index.shape[2:])
+    offset, (o, p) = index.long(), (arange(n, device=index.device) for n in size)
     row = o.unsqueeze(1) * stride[0] - padding[0] + offset // kernel[1] * dilation[0]
     return row * width + p * stride[1] - padding[1] + offset % kernel[1] * dilation[1]
 
@@ -91,8 +93,8 @@ def _max_pool(
     geometry = _geometry(name, x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
     chosen = []
 
-    def largest(images: Tensor, size: Any, **window: Any) -> Tensor:
-        y, index = pool.max_pool2d(images, size=size, **window)
+    def largest(images: Tensor, **window: Any) -> Tensor:
+        y, index = pool.max_pool2d(images, **window)
         if return_indices:
             chosen.append(_places(index, images.shape[3], **window))
         return y
@@ -167,16 +169,18 @@ def _max_unpool(
     return like(y.reshape(*x.shape[:2], *wanted), input, n)
 
 
-def _adaptive(n: int, name: str, input: Tensor, output_size: Any) -> tuple[Tensor, list[Any]]:
-    """The input with a batch axis, and (windows, length) along each axis."""
-    x = batched(name, input, n)
+@remembered
+def _adaptive(name: str, shape: Any, output_size: Any) -> tuple[list[Any], Any]:
+    """(windows, length) along each axis of ``shape``; the kernel, if windows are all alike."""
+    n = len(shape)
     given = (output_size,) * n if not isinstance(output_size, (tuple, list)) else output_size
     if len(given) != n or any(size is not None and size < 0 for size in given):
         raise ShapeError(f"{name}: output_size={output_size!r}: expected {n} sizes of at least 0")
-    if 0 in x.shape[2:]:
-        raise ShapeError(f"{name}: expected at least one place along each axis, got {input.shape}")
-    return x, [(length if size is None else size, length)
-               for size, length in zip(given, x.shape[2:], strict=True)]  # fmt: skip
+    if 0 in shape:
+        raise ShapeError(f"{name}: expected at least one place along each axis, got {shape}")
+    axes = [(n if size is None else size, n) for size, n in zip(given, shape, strict=True)]
+    alike = all(o and length % o == 0 for o, length in axes)
+    return axes, tuple(length // o for o, length in axes) if alike else None
 
 
 def _adaptive_avg_pool(n: int, input: Tensor, output_size: Any) -> Tensor:
@@ -185,14 +189,12 @@ def _adaptive_avg_pool(n: int, input: Tensor, output_size: Any) -> Tensor:
     Where the windows are all alike this is average pooling, else one axis after the other.
     """
     name = f"adaptive_avg_pool{n}d"
-    x, axes = _adaptive(n, name, floating(name, input), output_size)
-    if all(o and length % o == 0 for o, length in axes):
-        return _avg_pool(n, input, tuple(length // o for o, length in axes))
+    x = batched(name, floating(name, input), n)
+    axes, kernel = _adaptive(name, x.shape[2:], output_size)
+    if kernel is not None:
+        return _avg_pool(n, input, kernel)
     for dim, (o, length) in enumerate(axes, 2):
-        index, counts = _tiles(o, length)
-        spare = index.shape[1] - counts + 1  # how often the last place of a window occurs
-        shared = index == index[:, -1:]
-        weight = 1 / counts[:, None] / np.where(shared, spare[:, None], 1)
+        index, weight = _tiles(o, length)
         x = resample(x, dim=dim, index=index, weight=weight)
     return like(x, input, n)
 
@@ -201,9 +203,10 @@ def _adaptive_max_pool(
     n: int, input: Tensor, output_size: Any, return_indices: bool = False
 ) -> Any:
     """The largest value of windows that tile the image, as ``adaptive_avg_pool`` has them."""
-    x, axes = _adaptive(n, f"adaptive_max_pool{n}d", input, output_size)
-    if all(o and length % o == 0 for o, length in axes):
-        kernel = tuple(length // o for o, length in axes)
+    name = f"adaptive_max_pool{n}d"
+    x = batched(name, input, n)
+    axes, kernel = _adaptive(name, x.shape[2:], output_size)
+    if kernel is not None:
         return _max_pool(n, input, kernel, return_indices=return_indices)
     table = np.zeros((1, 1), int)  # windows, places in the flat image
     for o, length in axes:
@@ -222,12 +225,14 @@ def _adaptive_max_pool(
     return (y, places) if return_indices else y
 
 
+@remembered
 def _tiles(windows: int, length: int) -> tuple[Array, Array]:
-    """The places of each window (short ones repeat their last), and how many they are."""
+    """The places of each window (short ones repeat their last), and what each adds to its mean."""
     first = np.arange(windows) * length // windows if windows else np.arange(0)
     last = -(-np.arange(1, windows + 1) * length // max(windows, 1)) - 1
-    widest = int((last - first).max(initial=0)) + 1
-    return np.minimum(first[:, None] + np.arange(widest), last[:, None]), last - first + 1
+    widest, counts = int((last - first).max(initial=0)) + 1, (last - first + 1)[:, None]
+    index = np.minimum(first[:, None] + np.arange(widest), last[:, None])
+    return index, 1 / counts / np.where(index == last[:, None], widest - counts + 1, 1)
 
 
 avg_pool1d, avg_pool2d, avg_pool3d = each_rank(_avg_pool)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minidp.mode import aside, mode, quietly, told_as
-from minidp.placement import place
+from minidp.placement import beside
 from minidp.tensor import Tensor
 
 
@@ -17,29 +17,26 @@ from minidp.tensor import Tensor
 def when_accepted(function: Callable[..., None], *arguments: Any) -> None:
     """Call it when the step is accepted, once for all replicas; at once without them."""
     if mode.replica is None:
-        function(*arguments)
+        quietly(function, *arguments)
     else:
-        mode.replica.at_commit(partial(function, *arguments))
+        mode.replica.at_commit(partial(quietly, function, *arguments))
 
 
 def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:
     """Let running statistics follow those of the batch when the step is accepted."""
-    for running, batch in ((mean, batch_mean), (var, batch_var)):
-        if running is not None and batch is not None:
-            aside(when_accepted, follow, running, batch, share)
+    if mean is not None or var is not None:
+        aside(when_accepted, follow, share, (mean, batch_mean), (var, batch_var))
 
 
 @told_as("statistics follow")
-def follow(running: Tensor | None, batch: Tensor | None, share: float) -> None:
-    """running = (1 - share) running + share batch, in place, wherever ``running`` lives."""
-    if running is not None and batch is not None:
-        quietly(_mix, running.array, place(batch.array, running.device), share)
-        running.changed()
-
-
-def _mix(values: Any, others: Any, share: float) -> None:
-    values *= 1 - share
-    values += others * share
+def follow(share: float, *pairs: tuple[Tensor | None, Tensor | None]) -> None:
+    """running = (1 - share) running + share batch of each pair, in place, where ``running`` is."""
+    for running, batch in pairs:
+        if running is not None and batch is not None:
+            values = running.array
+            values *= 1 - share
+            values += beside(batch.array, values) * share
+            running.changed()
 
 
 @told_as("statistics follow")
@@ -50,8 +47,7 @@ def follow_layer(layer: Any, mean: Tensor | None, var: Tensor | None) -> None:
         count.array += 1
         count.changed()
         share = 1 / count.item() if share is None else share
-    follow(layer.running_mean, mean, share or 0.0)
-    follow(layer.running_var, var, share or 0.0)
+    follow(share or 0.0, (layer.running_mean, mean), (layer.running_var, var))
 
 
 @told_as("statistics are gathered")
@@ -66,7 +62,7 @@ def gather(
     wide = mean.detach().cpu().double().numpy(), var.detach().cpu().double().numpy()
     sums = np.concatenate([[rows], rows * wide[0], rows * wide[0] ** 2, (rows - 1) * wide[1]])
     if mode.replica is not None:
-        merged = partial(_merged, partial(follow, owner), mean.dtype)
+        merged = partial(quietly, _merged, partial(follow, owner), mean.dtype)
         mode.replica.at_commit_sum(owner, sums, merged)
 
 

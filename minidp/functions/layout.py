@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from operator import index as integer
 from typing import Any
 
@@ -131,8 +132,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         return input if input.ndim else reshape(input, 1)
     if i > j:
         raise ShapeError(f"flatten({start_dim}, {end_dim}): starts behind its end")
-    size = int(np.prod(input.shape[i : j + 1], dtype=int))
-    return reshape(input, (*input.shape[:i], size, *input.shape[j + 1 :]))
+    return reshape(input, (*input.shape[:i], prod(input.shape[i : j + 1]), *input.shape[j + 1 :]))
 
 
 @method()

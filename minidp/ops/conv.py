@@ -20,7 +20,7 @@ from minidp.types import Array, Shape
     check=lambda x, w, b, **geometry: output_size("conv2d", x, w, **geometry),
     x=lambda g, w, x_shape, constants: conv2d_input(g, w, shape=x_shape, **constants),
     w=lambda g, x, w_shape, constants: conv2d_weight(g, x, shape=w_shape, **constants),
-    b=lambda g: sum(g, dim=(0, 2, 3)))  # fmt: skip
+    b=lambda g: sum(g, dim=(0, 2, 3), keepdim=False))  # fmt: skip
 def conv2d(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
            padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1) -> Array:  # fmt: skip
     """Cross-correlation: y[n,k,o,p] = b[k] + sum_cij x[n, c, o s + i d - pad, ...] w[k,c,i,j]."""

@@ -14,15 +14,14 @@ from minidp.errors import LinAlgError
 from minidp.op import op
 from minidp.ops.adjoint import given
 from minidp.ops.elementwise import full_like
-from minidp.ops.layout import permute, put_diagonal, reshape, triangle
+from minidp.ops.layout import put_diagonal, reshape, triangle
 from minidp.ops.reduce import sum
 from minidp.types import Array
 
 
 def flipped(x: Any) -> Any:
     """The last two axes exchanged."""
-    count = len(x.shape)
-    return permute(x, axes=(*range(count - 2), count - 1, count - 2))
+    return x.swapaxes(-2, -1)
 
 
 @op("... i k, ... k j -> ... i j",
@@ -35,7 +34,7 @@ def matmul(xp: Any, a: Array, b: Array) -> Array:
 @op("n c, k c, k -> n k",
     x=lambda g, w: matmul(g, w),
     w=lambda g, x: matmul(flipped(g), x),
-    b=lambda g: sum(g, dim=0))  # fmt: skip
+    b=lambda g: sum(g, dim=0, keepdim=False))  # fmt: skip
 def linear(xp: Any, x: Array, w: Array, b: Array = None) -> Array:
     """Affine map of rows: y = x w^T + b."""
     y = xp.matmul(x, w.T)

@@ -15,12 +15,12 @@ from minidp.types import Array, Shape
 
 def channels(v: Any, like: Any) -> Any:
     """A vector over axis 1, shaped to broadcast against ``like``."""
-    return reshape(v, shape=(1, -1, *(1,) * (len(like.shape) - 2)))
+    return v.reshape((1, -1, *(1,) * (len(like.shape) - 2)))
 
 
 def per_channel(x: Any) -> Any:
     """Summed over every axis but the channels, axis 1."""
-    return sum(x, dim=(0, *range(2, len(x.shape))))
+    return sum(x, dim=(0, *range(2, len(x.shape))), keepdim=False)
 
 
 def _scale(weight: Any, var: Any, eps: float) -> Any:
@@ -94,7 +94,7 @@ def batch_norm_own(xp: Any, x: Array, weight: Array = None, bias: Array = None, 
 
 def _grouped(x: Any, groups: int) -> Any:
     """x (n, c, ...) as (n, groups, values of a group)."""
-    return reshape(x, shape=(x.shape[0], groups, size_of_group(x.shape, groups)))
+    return x.reshape((x.shape[0], groups, size_of_group(x.shape, groups)))
 
 
 def size_of_group(shape: Shape, groups: int) -> int:
@@ -176,11 +176,11 @@ def group_norm(xp: Any, x: Array, weight: Array = None, bias: Array = None, grou
 
 def _rows_adjoint(g: Any, x: Any, mean: Any, r: Any, weight: Any, axes: int, center: bool) -> Any:
     rows = (len(mean), math.prod(x.shape) // max(1, len(mean)))
-    flat = g | {0: reshape(g[0], shape=rows)} if 0 in g else g
-    vector = weight if weight is None or axes == 1 else reshape(weight, shape=(-1,))
-    dx, *others = _adjoint(flat, reshape(x, shape=rows), mean, r, vector, center)
-    others = others if axes == 1 else [reshape(v, shape=x.shape[-axes:]) for v in others]
-    return reshape(dx, shape=x.shape), *others
+    flat = g | {0: g[0].reshape(rows)} if 0 in g else g
+    vector = weight if weight is None or axes == 1 else weight.reshape((-1,))
+    dx, *others = _adjoint(flat, x.reshape(rows), mean, r, vector, center)
+    others = others if axes == 1 else [v.reshape(x.shape[-axes:]) for v in others]
+    return dx.reshape(x.shape), *others
 
 
 @op("f:..., f:..., f:... -> ..., n m, n m", outputs="y mean r",

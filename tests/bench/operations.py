@@ -125,6 +125,26 @@ def normalised() -> None:
     module("BatchNorm2d (32, 64, 16, 16)", lambda nn: nn.BatchNorm2d(64), 32, 64, 16, 16)
 
 
+def small() -> None:
+    """Layers that take microseconds: what is measured is the Python around their kernels."""
+    images, frames = (2, 8, 8, 8), (2, 8, 16)
+    for name, build, shape in (
+        ("LayerNorm", lambda nn: nn.LayerNorm(16), frames),
+        ("GroupNorm", lambda nn: nn.GroupNorm(2, 8), images),
+        ("InstanceNorm2d", lambda nn: nn.InstanceNorm2d(8), images),
+        ("BatchNorm2d", lambda nn: nn.BatchNorm2d(8), images),
+        ("BatchNorm2d eval", lambda nn: nn.BatchNorm2d(8).eval(), images),
+        ("MaxPool2d", lambda nn: nn.MaxPool2d(2), images),
+        ("MaxPool1d", lambda nn: nn.MaxPool1d(2), frames),
+        ("AvgPool2d", lambda nn: nn.AvgPool2d(3, 2, 1), images),
+        ("AdaptiveAvgPool2d 1", lambda nn: nn.AdaptiveAvgPool2d(1), images),
+        ("AdaptiveAvgPool2d 3", lambda nn: nn.AdaptiveAvgPool2d(3), images),
+        ("Dropout", lambda nn: nn.Dropout(0.5), frames),
+        ("Linear", lambda nn: nn.Linear(16, 16), frames),
+    ):
+        module(f"small {name} {shape}", build, *shape)
+
+
 def tables() -> None:
     for rows, width, shape, padding in ((1000, 64, (64, 32), None), (50_000, 128, (32, 64), None),
                                         (1000, 64, (64, 32), 0), (10, 8, (16,), None)):  # fmt: skip
@@ -277,7 +297,7 @@ def main() -> None:
     given = options.parse_args()
     torch.set_num_threads(1)
     dp.set_num_threads(1)
-    for register in (networks, affine, recurrent, attention, normalised, tables, likelihoods,
+    for register in (networks, affine, recurrent, attention, normalised, small, tables, likelihoods,
                      elementwise, reductions, optimisers):  # fmt: skip
         register()
     worst = 0.0
