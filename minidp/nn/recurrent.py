@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from minidp.arguments import expect_counts
 from minidp.errors import ShapeError
 from minidp.functional.dropout import check_probability
-from minidp.functional.recurrent import GATES, recurrent
+from minidp.functional.recurrent import GATES, direction, initial, recurrent
 from minidp.nn import init
 from minidp.nn.layer import Layer
 from minidp.parameter import Parameter
@@ -149,13 +149,17 @@ class RNNCellBase(RNNBase):
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """The new state, for LSTMCell (h, c); the old one is zeros if left out."""
-        if input.ndim not in (1, 2):
-            raise ShapeError(f"{type(self).__name__}: Expected input to be 1D or 2D, got "
-                             f"{input.ndim}D instead")  # fmt: skip
-        states = [hx] if isinstance(hx, Tensor) else hx
-        states = states if states is None else [each.unsqueeze(0) for each in states]
-        _, last = super().forward(input.unsqueeze(0), states)
-        return tuple(x.squeeze(0) for x in last) if self.mode == "LSTM" else last.squeeze(0)
+        name, lead = type(self).__name__, input.shape[:-1]
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
+            raise ShapeError(f"{name}({input.shape}): Expected input to be 1D or 2D, got "
+                             f"{input.ndim}D instead, of input_size {self.input_size}")  # fmt: skip
+        states, data = initial(name, self.mode, hx, self.weight_hh, lead, input), input
+        if not lead:
+            data, states = input.unsqueeze(0), [each.unsqueeze(0) for each in states]
+        _, ends = direction(self.mode, data, states, weights, (len(data),), False)
+        ends = ends if lead else [each.squeeze(0) for each in ends]
+        return tuple(ends) if self.mode == "LSTM" else ends[0]
 
 
 class RNNCell(RNNCellBase, hides={"bias": True, "nonlinearity": "tanh"}):
