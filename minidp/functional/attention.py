@@ -17,11 +17,13 @@ from minidp.functions.join import cat
 from minidp.mode import mode
 from minidp.ops.attention import attention, thirds
 from minidp.ops.comparison import where
-from minidp.ops.layout import triangle
+from minidp.ops.layout import permute, reshape, triangle
 from minidp.tensor import Tensor
 from minidp.types import category, float32, float64
 
 __all__ = ["scaled_dot_product_attention"]
+
+SWAPPED = 0, 2, 1, 3
 
 
 def scaled_dot_product_attention(
@@ -122,7 +124,8 @@ def projected(inputs: tuple[Tensor, Tensor, Tensor], weights: Any, bias: Tensor 
 def extended(x: Tensor, learnt: Tensor | None, zero: bool) -> Tensor:
     """Keys or values and, where there is one, a learnt one and one of zeros behind them."""
     shape = (x.shape[0], 1, x.shape[2])
-    more = ([] if learnt is None else [learnt.expand(shape)]) + [x.new_zeros(shape)] * zero
+    more = [] if learnt is None else [learnt.expand(shape)]
+    more += [x.new_zeros(shape)] if zero else []
     return cat([x, *more], 1) if more else x
 
 
@@ -131,7 +134,7 @@ def in_heads(
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention of (n, l, e) to (n, s, e) in parts of e: (n, l, e), weights (n, heads, l, s)."""
-    q, k, v = (x.reshape(*x.shape[:2], heads, x.shape[2] // heads).transpose(1, 2)
+    q, k, v = (permute(reshape(x, shape=(*x.shape[:2], heads, x.shape[2] // heads)), axes=SWAPPED)
                for x in (query, key, value))  # fmt: skip
     weights = None
     if need_weights:
@@ -139,7 +142,7 @@ def in_heads(
         y = weights @ v
     else:
         y = scaled_dot_product_attention(q, k, v, mask, dropout_p)
-    return y.transpose(1, 2).reshape(query.shape), weights
+    return reshape(permute(y, axes=SWAPPED), shape=query.shape), weights
 
 
 def merged_mask(
