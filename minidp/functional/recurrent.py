@@ -77,7 +77,7 @@ def initial(name: str, mode: str, hx: Any, u: Any, lead: Shape, data: Tensor) ->
     rows, output = u.shape
     shapes = [(*lead, output), (*lead, rows // GATES[mode])][: 1 + (mode == "LSTM")]
     if hx is None:
-        made = {shape: zeros(shape, dtype=data.dtype, device=data.device) for shape in shapes}
+        made = {shape: zeros(shape, dtype=data.dtype, device=data.device) for shape in {*shapes}}
         return [made[shape] for shape in shapes]
     states = [hx] if isinstance(hx, Tensor) else hx
     if [each.shape for each in states] != shapes:

@@ -35,7 +35,7 @@ def gru_adjoint(g: Any, y: Any, gates: Any, h: Any, w: Any, b: Any, sizes: Sizes
     else:
         dx, da, d = gru_back(*rest, sizes=sizes, reverse=reverse)
     dw = matmul(flipped(da), steps.before(y, h, sizes, reverse))
-    return dx, d, dw, None if b is None else sum(da, dim=0)
+    return dx, d, dw, None if b is None else sum(da, dim=0, keepdim=False)
 
 
 def _walk(dgates: Any, dy: Any, d: Any, y: Any, gates: Any, h: Any, w: Any, sizes: Sizes,
