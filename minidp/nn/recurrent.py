@@ -136,6 +136,9 @@ class GRU(RNNBase):
 class RNNCellBase(RNNBase):
     """A layer of one step: (batch, input_size) or (input_size), and the state, to the new state."""
 
+    weight_ih: Parameter
+    weight_hh: Parameter
+
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
         dtype: Any = None,
