@@ -23,8 +23,6 @@ from minidp.types import category, float32, float64
 
 __all__ = ["scaled_dot_product_attention"]
 
-SWAPPED = 0, 2, 1, 3
-
 
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
@@ -122,11 +120,10 @@ def projected(inputs: tuple[Tensor, Tensor, Tensor], weights: Any, bias: Tensor 
 
 
 def extended(x: Tensor, learnt: Tensor | None, zero: bool) -> Tensor:
-    """Keys or values and, where there is one, a learnt one and one of zeros behind them."""
+    """Keys or values and a learnt one, if there is one, and one of zeros behind them."""
     shape = (x.shape[0], 1, x.shape[2])
     more = [] if learnt is None else [learnt.expand(shape)]
-    more += [x.new_zeros(shape)] if zero else []
-    return cat([x, *more], 1) if more else x
+    return cat([x, *more, *[x.new_zeros(shape)] * zero], 1)
 
 
 def in_heads(
@@ -134,15 +131,13 @@ def in_heads(
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention of (n, l, e) to (n, s, e) in parts of e: (n, l, e), weights (n, heads, l, s)."""
-    q, k, v = (permute(reshape(x, shape=(*x.shape[:2], heads, x.shape[2] // heads)), axes=SWAPPED)
-               for x in (query, key, value))  # fmt: skip
+    q, k, v = (permute(reshape(x, shape=(*x.shape[:2], heads, x.shape[2] // heads)),
+                       axes=(0, 2, 1, 3)) for x in (query, key, value))  # fmt: skip
     weights = None
     if need_weights:
         weights = dropout(attention_weights(q, k, mask, blind=math.nan), dropout_p)
-        y = weights @ v
-    else:
-        y = scaled_dot_product_attention(q, k, v, mask, dropout_p)
-    return reshape(permute(y, axes=SWAPPED), shape=query.shape), weights
+    y = scaled_dot_product_attention(q, k, v, mask, dropout_p) if weights is None else weights @ v
+    return reshape(permute(y, axes=(0, 2, 1, 3)), shape=query.shape), weights
 
 
 def merged_mask(

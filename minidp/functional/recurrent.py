@@ -18,7 +18,6 @@ from minidp.ops.layout import reshape
 from minidp.ops.lstm import lstm
 from minidp.ops.recurrent import Sizes, rnn
 from minidp.tensor import Tensor
-from minidp.types import Shape
 
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 States = Sequence[Tensor]
@@ -33,17 +32,16 @@ def recurrent(
     ``input`` and ``hx`` are those of ``nn.RNN``. ``weights`` (W, U, b, c, and a projection V) are
     those of each direction of each layer; dropout with probability ``dropped`` is between layers.
     """
-    data, sizes = _rows(name, input, batch_first, weights[0][0].shape[1])
-    packed = isinstance(input, PackedSequence)
+    (w, u, *_), packed = weights[0], isinstance(input, PackedSequence)
+    data, sizes = _rows(name, input, batch_first, w.shape[1])
     single = not packed and input.ndim == 2
     order, back = input[2:] if packed else (None, None)
     if hx is None:
-        first = [initial(name, mode, hx, weights[0][1], sizes[:1], data)] * len(weights)
+        first: Any = [initial(name, mode, hx, u, sizes[:1], data)] * len(weights)
     else:
-        lead = (len(weights), sizes[0])[: 2 - single]
-        states = initial(name, mode, hx, weights[0][1], lead, data)
-        states = [_ordered(x.unsqueeze(1) if single else x, order) for x in states]
-        first = list(map(list, zip(*states, strict=True)))
+        given = initial(name, mode, hx, u, (len(weights), *sizes[: not single]), data)
+        states = [_ordered(x.unsqueeze(1) if single else x, order) for x in given]
+        first = list(zip(*states, strict=True))
     y, last = _layers(mode, data, sizes, first, weights, bidirectional, dropped, input)
     ends = [_ordered(each, back) for each in last]
     if packed:
@@ -71,7 +69,7 @@ def _rows(name: str, input: Any, batch_first: bool, width: int) -> tuple[Tensor,
     return reshape(x, shape=(sum(sizes), width)), sizes
 
 
-def initial(name: str, mode: str, hx: Any, u: Any, lead: Shape, data: Tensor) -> list[Tensor]:
+def initial(name: str, mode: str, hx: Any, u: Any, lead: Any, data: Tensor) -> list[Tensor]:
     """The states (*lead, width) to begin with, of LSTMs two: zeros when not given. ``u`` is what
     the first is multiplied by."""
     rows, output = u.shape
@@ -94,9 +92,8 @@ def _layers(
     mode: str, data: Tensor, sizes: Sizes, first: Sequence[States], weights: Sequence[Any],
     bidirectional: bool, dropped: float, input: Any,
 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
-    """Rows, of which each step has so many of ``sizes``, through all layers: (all states of the
-    last layer, the last states of each); ``first`` states and ``weights`` are those of each
-    direction of each layer."""
+    """Packed rows through all layers: (all states of the last one, the last states of each);
+    ``first`` states and ``weights`` are those of each direction of each layer."""
     ends, halves = [], [data]
     for i, each in enumerate(weights):
         reverse = bool(bidirectional and i % 2)
@@ -113,10 +110,8 @@ def _layers(
 def direction(
     mode: str, data: Tensor, states: States, weights: Any, sizes: Sizes, reverse: bool
 ) -> tuple[Tensor, States]:
-    """One layer in one direction: (all states, the last ones of the sequences).
-
-    The inputs of all steps are projected in one product.
-    """
+    """One layer in one direction: (all states, the last ones of the sequences). The inputs of all
+    steps are projected in one product."""
     w, u, b, c, *projection = weights
     if mode == "GRU":
         y, last, _ = gru(linear(data, w, b), *states, u, c, sizes=sizes, reverse=reverse)

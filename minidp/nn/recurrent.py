@@ -16,6 +16,8 @@ from minidp.tensor import Tensor
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 
+KINDS = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+
 
 class RNNBase(Layer):
     """What RNN, LSTM and GRU share: layers of cells over a sequence, each fed by the one below.
@@ -65,8 +67,7 @@ class RNNBase(Layer):
 
     def _names(self) -> list[list[str]]:
         """The names of the weights of each direction of each layer."""
-        kinds = ["weight_ih", "weight_hh", *["bias_ih", "bias_hh"] * self.bias]
-        kinds += ["weight_hr"] * bool(self.proj_size)
+        kinds = KINDS[: 2 + 2 * self.bias] + ["weight_hr"] * bool(self.proj_size)
         ends = ["", "_reverse"][: 1 + self.bidirectional]
         return [[f"{kind}_l{layer}{end}" for kind in kinds]
                 for layer in range(self.num_layers) for end in ends]  # fmt: skip
@@ -136,9 +137,6 @@ class GRU(RNNBase):
 class RNNCellBase(RNNBase):
     """A layer of one step: (batch, input_size) or (input_size), and the state, to the new state."""
 
-    weight_ih: Parameter
-    weight_hh: Parameter
-
     def __init__(
         self, mode: str, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
         dtype: Any = None,
@@ -148,18 +146,17 @@ class RNNCellBase(RNNBase):
             self.bias_ih = self.bias_hh = None
 
     def _names(self) -> list[list[str]]:
-        return [["weight_ih", "weight_hh", *["bias_ih", "bias_hh"] * self.bias]]
+        return [KINDS[: 2 + 2 * self.bias]]
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """The new state, for LSTMCell (h, c); the old one is zeros if left out."""
         name, lead = type(self).__name__, input.shape[:-1]
-        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        weights: Any = [getattr(self, kind) for kind in KINDS]
         if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
             raise ShapeError(f"{name}({input.shape}): Expected input to be 1D or 2D, got "
                              f"{input.ndim}D instead, of input_size {self.input_size}")  # fmt: skip
-        states, data = initial(name, self.mode, hx, self.weight_hh, lead, input), input
-        if not lead:
-            data, states = input.unsqueeze(0), [each.unsqueeze(0) for each in states]
+        rows = input, *initial(name, self.mode, hx, weights[1], lead, input)
+        data, *states = rows if lead else [each.unsqueeze(0) for each in rows]
         _, ends = direction(self.mode, data, states, weights, (len(data),), False)
         ends = ends if lead else [each.squeeze(0) for each in ends]
         return tuple(ends) if self.mode == "LSTM" else ends[0]
