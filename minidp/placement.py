@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import backend_of, get_backend
-from minidp.device import Device
+from minidp.device import device as as_device
 from minidp.errors import DTypeError
 from minidp.mode import mode
 from minidp.types import Array
@@ -61,7 +61,7 @@ def place(array: Array, device: Any) -> Array:
         device = mode.default_device if mode.replica is None else mode.replica.device
         if device is None or device.type == "cpu":
             return array
-    target = device if isinstance(device, Device) else Device(device)
+    target = as_device(device)
     source = backend_of(array)
     if source.name == target.type and (target.type == "cpu" or source.index(array) == target.index):
         return array
