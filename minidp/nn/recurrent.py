@@ -88,8 +88,7 @@ class RNNBase(Layer):
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """(every state of the last layer, the last state of every layer); for LSTM the second is
         (h, c). ``hx``: the initial states, zeros when left out, in the second's form."""
-        weights: Any = self.all_weights
-        weights = weights if self.bias else [[*w[:2], None, None, *w[2:]] for w in weights]
+        weights = [w if self.bias else [*w[:2], None, None, *w[2:]] for w in self.all_weights]
         return recurrent(type(self).__name__, self.mode, input, hx, weights, self.batch_first,
                          self.bidirectional, self.dropout if self.training else 0.0)  # fmt: skip
 
@@ -151,15 +150,15 @@ class RNNCellBase(RNNBase):
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """The new state, for LSTMCell (h, c); the old one is zeros if left out."""
         name, lead = type(self).__name__, input.shape[:-1]
-        weights: Any = [getattr(self, kind) for kind in KINDS]
         if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
             raise ShapeError(f"{name}({input.shape}): Expected input to be 1D or 2D, got "
                              f"{input.ndim}D instead, of input_size {self.input_size}")  # fmt: skip
-        rows = input, *initial(name, self.mode, hx, weights[1], lead, input)
+        w: Any = [getattr(self, kind) for kind in KINDS]
+        rows = input, *initial(name, self.mode, hx, w[1], lead, input)
         data, *states = rows if lead else [each.unsqueeze(0) for each in rows]
-        _, ends = direction(self.mode, data, states, weights, (len(data),), False)
-        ends = ends if lead else [each.squeeze(0) for each in ends]
-        return tuple(ends) if self.mode == "LSTM" else ends[0]
+        ends = direction(self.mode, data, states, w, (len(data),), False)[1]
+        ends = ends if lead else tuple([each.squeeze(0) for each in ends])
+        return ends if self.mode == "LSTM" else ends[0]
 
 
 class RNNCell(RNNCellBase, hides={"bias": True, "nonlinearity": "tanh"}):
