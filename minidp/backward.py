@@ -293,4 +293,4 @@ def _tied(value: Any, node: Node | None) -> Any:
 def _own(g: Any) -> Any:
     """A copy of a cotangent, in the order that its memory has."""
     array = g.array if isinstance(g, Tensor) else g
-    return OPS["copy"](g) if array.flags.c_contiguous else OPS["copy"](g, order="K")
+    return OPS["copy"](g, order="C" if array.flags.c_contiguous else "K")

@@ -130,7 +130,7 @@ class Op:
         return f"<op {self.name}: {self.line.text}>"
 
     def __call__(self, *inputs: Any, **constants: Any) -> Any:
-        counts = len(inputs), len(constants)
+        counts = 1 if self.variadic else len(inputs), len(constants)
         if counts != self.counts or "axis" in constants:
             inputs, constants = self.bind(inputs, constants)
         if self.view and self._free:

@@ -262,7 +262,7 @@ def binary(op: Op) -> Callable[[Any, Any], Any]:
             fits = z.dtype is x.dtype and type(z) is type(x) is np.ndarray
         else:
             z, right, version = b, None, None
-            fits = type(b) is float and type(x) is np.ndarray
+            fits = (type(b) is float or type(b) is int) and type(x) is np.ndarray
         if not fits or x.dtype.kind != "f":
             return op(a, b)
         try:

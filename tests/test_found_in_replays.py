@@ -5,6 +5,8 @@ import pytest
 
 import minidp as dp
 from minidp import nn
+from minidp.ops.gru import gru
+from minidp.ops.lstm import lstm
 
 
 def rows(*shape, seed=0):
@@ -49,6 +51,33 @@ def test_a_plain_recurrent_net_goes_back_by_the_same_products(batch):
         return [y, h.grad, *[p.grad for p in net.parameters()]]
 
     same(step, [(rows(3, batch, 1, seed=i), rows(2, batch, 4, seed=i)) for i in range(5)])
+
+
+def test_an_lstm_with_a_projection_goes_back_by_the_same_products():
+    dp.manual_seed(0)
+    net = nn.LSTM(3, 40, proj_size=33)
+
+    def step(x):
+        x = x.detach().requires_grad_()
+        net.zero_grad()
+        net(x)[0].exp().sum().backward()
+        return [x.grad, *[p.grad for p in net.parameters()]]
+
+    same(step, [(rows(4, 4, 3, seed=i),) for i in range(5)])
+
+
+@pytest.mark.parametrize("op", [gru, lstm])
+def test_gates_that_something_else_uses_go_back_by_the_same_products(op):
+    count = 3 if op is gru else 4
+    w, states = rows(count * 40, 40, seed=9), [rows(4, 40, seed=8)] * (count - 2)
+
+    def step(x):
+        x = x.detach().requires_grad_()
+        y, *_, gates = op(x, *states, w / 6, None, sizes=(4, 4, 4), reverse=False)
+        (y.exp().sum() + gates.sin().sum()).backward()
+        return y, x.grad
+
+    same(step, [(rows(12, count * 40, seed=i),) for i in range(5)])
 
 
 MIXED = {

@@ -170,8 +170,10 @@ def test_cells_are_one_step_of_a_layer():
     assert nn.GRUCell(3, 2, bias=False).bias_hh is None
     with pytest.raises(ShapeError, match="1D or 2D"):
         nn.LSTMCell(2, 3)(dp.zeros(1, 2, 2))
-    with pytest.raises(ShapeError, match=r"\(1, 2, 3\)"):
+    with pytest.raises(ShapeError, match=r"hidden size \(2, 3\), got \(3, 3\)"):
         nn.GRUCell(2, 3)(dp.zeros(2, 2), dp.zeros(3, 3))
+    with pytest.raises(ShapeError, match="of input_size 2"):
+        nn.RNNCell(2, 3)(dp.zeros(2, 3))
 
 
 def test_names_shapes_and_initial_values():

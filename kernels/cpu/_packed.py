@@ -27,10 +27,16 @@ def spans(sizes, reverse):
 def laid_out(b, sizes):
     """(a plan, memory for numbers and for panels) to multiply the rows of steps of these sizes by
     the matrix b; an empty plan where BLAS is to do it."""
-    is_used_often = len(sizes) > FEW and host() is not None
-    plan = _small.plan_of(b.dtype, frozenset(sizes if is_used_often else ()))
-    count = _small.panels(*b.shape, b.dtype) if is_used_often else 0
-    return plan if is_used_often else plan[:0], _small.numbers(), empty(count, b.dtype)
+    plan, count = _planned(b.dtype, b.shape, sizes)
+    return plan, _small.numbers(), empty(count, b.dtype)
+
+
+@cache
+def _planned(dtype, shape, sizes):
+    """The plan, and how many values there are in panels."""
+    if len(sizes) <= FEW or host() is None:
+        return np.empty(0, np.int64), 0
+    return _small.plan_of(dtype, frozenset(sizes)), _small.panels(*shape, dtype)
 
 
 @part

@@ -15,38 +15,36 @@ def rnn(x, h, w, *, sizes, reverse, relu):
     """The states, and the last ones."""
     if not served(x, h, w):
         return NotImplemented
-    y, last, sums = empty(x.shape, x.dtype), empty(h.shape, h.dtype), empty(h.shape, h.dtype)
+    y, last = empty(x.shape, x.dtype), empty(h.shape, h.dtype)
     given = [ready(each) for each in (x, h, w)]
-    _rnn(blas(), spans(sizes, reverse), *given, *laid_out(given[2].T, sizes), y, last, sums, relu)
+    _rnn(blas(), spans(sizes, reverse), *given, *laid_out(given[2].T, sizes), y, last, relu)
     return y, last
 
 
 @compiled
-def _rnn(blas, spans, x, h, w, plan, numbers, panels, y, last, sums, relu):
+def _rnn(blas, spans, x, h, w, plan, numbers, panels, y, last, relu):
     copy(h, last)
     lay_out_turned(plan, w, panels)
     for k in range(spans.shape[0]):
         start, n = spans[k]
-        a = sums[:n]
-        a[:] = 0
+        a = y[start : start + n]
+        copy(x[start : start + n], a)
         multiply(blas, plan, numbers, last[:n], w.T, panels, a)
-        given, made = x[start : start + n].reshape(-1), y[start : start + n].reshape(-1)
         if relu:
-            _cut(given, a.reshape(-1), made)
+            _cut(a.reshape(-1))
         else:
-            _bend(given, a.reshape(-1), made)
-        copy(y[start : start + n], last[:n])
+            _bend(a.reshape(-1))
+        copy(a, last[:n])
 
 
 @part
-def _bend(x, a, y):
+def _bend(y):
     for j in range(y.shape[0]):
-        y[j] = tanh(x[j] + a[j])
+        y[j] = tanh(y[j])
 
 
 @part
-def _cut(x, a, y):
-    zero = x.dtype.type(0)
+def _cut(y):
+    zero = y.dtype.type(0)
     for j in range(y.shape[0]):
-        sum = x[j] + a[j]
-        y[j] = zero if sum <= zero else sum
+        y[j] = zero if y[j] <= zero else y[j]

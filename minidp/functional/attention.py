@@ -17,7 +17,7 @@ from minidp.functions.join import cat
 from minidp.mode import mode
 from minidp.ops.attention import attention, thirds
 from minidp.ops.comparison import where
-from minidp.ops.layout import triangle
+from minidp.ops.layout import permute, reshape, triangle
 from minidp.tensor import Tensor
 from minidp.types import category, float32, float64
 
@@ -120,10 +120,10 @@ def projected(inputs: tuple[Tensor, Tensor, Tensor], weights: Any, bias: Tensor 
 
 
 def extended(x: Tensor, learnt: Tensor | None, zero: bool) -> Tensor:
-    """Keys or values and, where there is one, a learnt one and one of zeros behind them."""
+    """Keys or values and a learnt one, if there is one, and one of zeros behind them."""
     shape = (x.shape[0], 1, x.shape[2])
-    more = ([] if learnt is None else [learnt.expand(shape)]) + [x.new_zeros(shape)] * zero
-    return cat([x, *more], 1) if more else x
+    more = [] if learnt is None else [learnt.expand(shape)]
+    return cat([x, *more, *[x.new_zeros(shape)] * zero], 1)
 
 
 def in_heads(
@@ -131,15 +131,13 @@ def in_heads(
     need_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """Attention of (n, l, e) to (n, s, e) in parts of e: (n, l, e), weights (n, heads, l, s)."""
-    q, k, v = (x.reshape(*x.shape[:2], heads, x.shape[2] // heads).transpose(1, 2)
-               for x in (query, key, value))  # fmt: skip
+    q, k, v = (permute(reshape(x, shape=(*x.shape[:2], heads, x.shape[2] // heads)),
+                       axes=(0, 2, 1, 3)) for x in (query, key, value))  # fmt: skip
     weights = None
     if need_weights:
         weights = dropout(attention_weights(q, k, mask, blind=math.nan), dropout_p)
-        y = weights @ v
-    else:
-        y = scaled_dot_product_attention(q, k, v, mask, dropout_p)
-    return y.transpose(1, 2).reshape(query.shape), weights
+    y = scaled_dot_product_attention(q, k, v, mask, dropout_p) if weights is None else weights @ v
+    return reshape(permute(y, axes=(0, 2, 1, 3)), shape=query.shape), weights
 
 
 def merged_mask(

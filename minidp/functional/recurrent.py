@@ -14,6 +14,7 @@ from minidp.functional.linear import linear
 from minidp.functional.packed import PackedSequence, positions, select
 from minidp.functions import cat, stack
 from minidp.ops.gru import gru
+from minidp.ops.layout import reshape
 from minidp.ops.lstm import lstm
 from minidp.ops.recurrent import Sizes, rnn
 from minidp.tensor import Tensor
@@ -31,20 +32,24 @@ def recurrent(
     ``input`` and ``hx`` are those of ``nn.RNN``. ``weights`` (W, U, b, c, and a projection V) are
     those of each direction of each layer; dropout with probability ``dropped`` is between layers.
     """
-    data, sizes = _rows(name, input, batch_first, weights[0][0].shape[1])
-    packed = isinstance(input, PackedSequence)
+    (w, u, *_), packed = weights[0], isinstance(input, PackedSequence)
+    data, sizes = _rows(name, input, batch_first, w.shape[1])
     single = not packed and input.ndim == 2
     order, back = input[2:] if packed else (None, None)
-    states = _initial(name, mode, hx, weights, sizes[0], data, single)
-    states = [_ordered(each, order) for each in states]
-    y, last = _layers(mode, data, sizes, states, weights, bidirectional, dropped, input)
+    if hx is None:
+        first: Any = [initial(name, mode, hx, u, sizes[:1], data)] * len(weights)
+    else:
+        given = initial(name, mode, hx, u, (len(weights), *sizes[: not single]), data)
+        states = [_ordered(x.unsqueeze(1) if single else x, order) for x in given]
+        first = list(zip(*states, strict=True))
+    y, last = _layers(mode, data, sizes, first, weights, bidirectional, dropped, input)
     ends = [_ordered(each, back) for each in last]
     if packed:
         output: Any = input._replace(data=y)
     elif single:
         output, ends = y, [each.squeeze(1) for each in ends]
     else:
-        output = y.reshape(len(sizes), sizes[0], y.shape[-1])
+        output = reshape(y, shape=(len(sizes), sizes[0], y.shape[-1]))
         output = output.transpose(0, 1) if batch_first else output
     return output, tuple(ends) if mode == "LSTM" else ends[0]
 
@@ -61,24 +66,22 @@ def _rows(name: str, input: Any, batch_first: bool, width: int) -> tuple[Tensor,
     if x.shape[-1] != width or not sizes:
         raise ShapeError(f"{name}({x.shape}): expected at least one step, and input.size(-1) "
                          f"equal to input_size, which is {width}")  # fmt: skip
-    return x.reshape(sum(sizes), width), sizes
+    return reshape(x, shape=(sum(sizes), width)), sizes
 
 
-def _initial(
-    name: str, mode: str, hx: Any, weights: Any, batch: int, data: Tensor, single: bool
-) -> list[Tensor]:
-    """The initial states (layers and directions, batch, width), zeros when not given."""
-    rows, output = weights[0][1].shape
-    widths = [output, rows // GATES[mode]] if mode == "LSTM" else [output]
-    batches = () if single else (batch,)
-    shapes = [(len(weights), *batches, width) for width in widths]
+def initial(name: str, mode: str, hx: Any, u: Any, lead: Any, data: Tensor) -> list[Tensor]:
+    """The states (*lead, width) to begin with, of LSTMs two: zeros when not given. ``u`` is what
+    the first is multiplied by."""
+    rows, output = u.shape
+    shapes = [(*lead, output), (*lead, rows // GATES[mode])][: 1 + (mode == "LSTM")]
+    if hx is None:
+        made = {shape: zeros(shape, dtype=data.dtype, device=data.device) for shape in {*shapes}}
+        return [made[shape] for shape in shapes]
     states = [hx] if isinstance(hx, Tensor) else hx
-    if states is None:
-        states = [zeros(shape, dtype=data.dtype, device=data.device) for shape in shapes]
     if [each.shape for each in states] != shapes:
         raise ShapeError(f"{name}: Expected hidden size {' and '.join(map(str, shapes))}, got "
                          f"{' and '.join(str(each.shape) for each in states)}")  # fmt: skip
-    return [each.unsqueeze(1) if single else each for each in states]
+    return list(states)
 
 
 def _ordered(state: Tensor, order: Tensor | None) -> Tensor:
@@ -86,31 +89,29 @@ def _ordered(state: Tensor, order: Tensor | None) -> Tensor:
 
 
 def _layers(
-    mode: str, data: Tensor, sizes: Sizes, states: States, weights: Sequence[Any],
+    mode: str, data: Tensor, sizes: Sizes, first: Sequence[States], weights: Sequence[Any],
     bidirectional: bool, dropped: float, input: Any,
 ) -> tuple[Tensor, list[Tensor]]:  # fmt: skip
-    """Rows, of which each step has so many of ``sizes``, through all layers: (all states of the
-    last layer, the last states of each); ``weights`` are those of each direction of each layer."""
-    initial, ends, halves = list(zip(*states, strict=True)), [], [data]
+    """Packed rows through all layers: (all states of the last one, the last states of each);
+    ``first`` states and ``weights`` are those of each direction of each layer."""
+    ends, halves = [], [data]
     for i, each in enumerate(weights):
         reverse = bool(bidirectional and i % 2)
         if not reverse:
             data, halves = cat(halves, 1) if len(halves) > 1 else halves[0], []
             data = _dropped(data, sizes, dropped, input) if i and dropped else data
-        y, last = _direction(mode, data, initial[i], each, sizes, reverse)
+        y, last = direction(mode, data, first[i], each, sizes, reverse)
         halves.append(y)
         ends.append(last)
     y = cat(halves, 1) if len(halves) > 1 else halves[0]
-    return y, [stack(each) for each in zip(*ends, strict=True)]
+    return y, [stack(x) if len(x) > 1 else x[0].unsqueeze(0) for x in zip(*ends, strict=True)]
 
 
-def _direction(
+def direction(
     mode: str, data: Tensor, states: States, weights: Any, sizes: Sizes, reverse: bool
 ) -> tuple[Tensor, States]:
-    """One layer in one direction: (all states, the last ones of the sequences).
-
-    The inputs of all steps are projected in one product.
-    """
+    """One layer in one direction: (all states, the last ones of the sequences). The inputs of all
+    steps are projected in one product."""
     w, u, b, c, *projection = weights
     if mode == "GRU":
         y, last, _ = gru(linear(data, w, b), *states, u, c, sizes=sizes, reverse=reverse)

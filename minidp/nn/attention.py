@@ -100,8 +100,9 @@ class MultiheadAttention(Layer):
                              "and value of one length")  # fmt: skip
         more = (self.bias_k is not None) + self.add_zero_attn
         mask = merged_mask(attn_mask, key_padding_mask, q, k, self.num_heads, more)
-        k, v = (extended(x, learnt, self.add_zero_attn)
-                for x, learnt in ((k, self.bias_k), (v, self.bias_v)))  # fmt: skip
+        if more:
+            k, v = (extended(x, learnt, self.add_zero_attn)
+                    for x, learnt in ((k, self.bias_k), (v, self.bias_v)))  # fmt: skip
         dropped = self.dropout if self.training else 0.0
         y, weights = in_heads(q, k, v, self.num_heads, mask, dropped, need_weights)
         if weights is not None and average_attn_weights:

@@ -8,13 +8,15 @@ from typing import Any, ClassVar
 from minidp.arguments import expect_counts
 from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.dropout import check_probability
-from minidp.functional.recurrent import GATES, recurrent
+from minidp.functional.recurrent import GATES, direction, initial, recurrent
 from minidp.nn import init
 from minidp.nn.layer import Layer
 from minidp.parameter import Parameter
 from minidp.tensor import Tensor
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+
+KINDS = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
 
 
 class RNNBase(Layer):
@@ -65,8 +67,7 @@ class RNNBase(Layer):
 
     def _names(self) -> list[list[str]]:
         """The names of the weights of each direction of each layer."""
-        kinds = ["weight_ih", "weight_hh", *["bias_ih", "bias_hh"] * self.bias]
-        kinds += ["weight_hr"] * bool(self.proj_size)
+        kinds = KINDS[: 2 + 2 * self.bias] + ["weight_hr"] * bool(self.proj_size)
         ends = ["", "_reverse"][: 1 + self.bidirectional]
         return [[f"{kind}_l{layer}{end}" for kind in kinds]
                 for layer in range(self.num_layers) for end in ends]  # fmt: skip
@@ -87,8 +88,7 @@ class RNNBase(Layer):
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """(every state of the last layer, the last state of every layer); for LSTM the second is
         (h, c). ``hx``: the initial states, zeros when left out, in the second's form."""
-        weights: Any = self.all_weights
-        weights = weights if self.bias else [[*w[:2], None, None, *w[2:]] for w in weights]
+        weights = [w if self.bias else [*w[:2], None, None, *w[2:]] for w in self.all_weights]
         return recurrent(type(self).__name__, self.mode, input, hx, weights, self.batch_first,
                          self.bidirectional, self.dropout if self.training else 0.0)  # fmt: skip
 
@@ -145,17 +145,20 @@ class RNNCellBase(RNNBase):
             self.bias_ih = self.bias_hh = None
 
     def _names(self) -> list[list[str]]:
-        return [["weight_ih", "weight_hh", *["bias_ih", "bias_hh"] * self.bias]]
+        return [KINDS[: 2 + 2 * self.bias]]
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """The new state, for LSTMCell (h, c); the old one is zeros if left out."""
-        if input.ndim not in (1, 2):
-            raise ShapeError(f"{type(self).__name__}: Expected input to be 1D or 2D, got "
-                             f"{input.ndim}D instead")  # fmt: skip
-        states = [hx] if isinstance(hx, Tensor) else hx
-        states = states if states is None else [each.unsqueeze(0) for each in states]
-        _, last = super().forward(input.unsqueeze(0), states)
-        return tuple(x.squeeze(0) for x in last) if self.mode == "LSTM" else last.squeeze(0)
+        name, lead = type(self).__name__, input.shape[:-1]
+        if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
+            raise ShapeError(f"{name}({input.shape}): Expected input to be 1D or 2D, got "
+                             f"{input.ndim}D instead, of input_size {self.input_size}")  # fmt: skip
+        w: Any = [getattr(self, kind) for kind in KINDS]
+        rows = input, *initial(name, self.mode, hx, w[1], lead, input)
+        data, *states = rows if lead else [each.unsqueeze(0) for each in rows]
+        ends = direction(self.mode, data, states, w, (len(data),), False)[1]
+        ends = ends if lead else tuple([each.squeeze(0) for each in ends])
+        return ends if self.mode == "LSTM" else ends[0]
 
 
 class RNNCell(RNNCellBase, hides={"bias": True, "nonlinearity": "tanh"}):

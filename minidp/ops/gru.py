@@ -35,7 +35,7 @@ def gru_adjoint(g: Any, y: Any, gates: Any, h: Any, w: Any, b: Any, sizes: Sizes
     else:
         dx, da, d = gru_back(*rest, sizes=sizes, reverse=reverse)
     dw = matmul(flipped(da), steps.before(y, h, sizes, reverse))
-    return dx, d, dw, None if b is None else sum(da, dim=0)
+    return dx, d, dw, None if b is None else sum(da, dim=0, keepdim=False)
 
 
 def _walk(dgates: Any, dy: Any, d: Any, y: Any, gates: Any, h: Any, w: Any, sizes: Sizes,
@@ -53,7 +53,7 @@ def _walk(dgates: Any, dy: Any, d: Any, y: Any, gates: Any, h: Any, w: Any, size
         states.append(d[:n] + dy[at])
         da = steps.times(states[-1], slopes[at])
         found.append(da if extra is None else da + extra[at])
-        d = steps.joined([found[-1] @ w + states[-1] * z[at], d[n:]])
+        d = steps.joined([matmul(found[-1], w) + states[-1] * z[at], d[n:]])
     da, dn = steps.in_order(found, reverse), steps.in_order(states, reverse) * new
     return concat(da[:, : 2 * h.shape[1]], dn if extra is None else dn + du, dim=1), da, d
 

@@ -54,11 +54,11 @@ def _walk(g: Any, dy: Any, dh: Any, dc: Any, gates: Any, cells: Any, c: Any, w: 
     found, outputs = [], []
     for n, at in steps.spans(sizes, not reverse):
         outputs.append(dh[:n] + dy[at])
-        dm = outputs[-1] if v is None else outputs[-1] @ v
+        dm = outputs[-1] if v is None else matmul(outputs[-1], v)
         d = (dc[:n] + g[3][at] if 3 in g else dc[:n]) + dm * slope[at]
         da = concat(steps.times(d, slopes[at]), dm * to_o[at], dim=1)
         found.append(da if own is None else da + own[at])
-        dh, dc = steps.joined([found[-1] @ w, dh[n:]]), steps.joined([d * f[at], dc[n:]])
+        dh, dc = steps.joined([matmul(found[-1], w), dh[n:]]), steps.joined([d * f[at], dc[n:]])
     return steps.in_order(found, reverse), dh, dc, steps.in_order(outputs, reverse)
 
 

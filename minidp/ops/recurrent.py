@@ -6,10 +6,8 @@ walks the steps the other way with the cotangent of the state alone: what else a
 it with is computed for all steps at once, and weights get theirs from one product over all rows.
 """
 
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
-
-import numpy as np
 
 from minidp.errors import ShapeError
 from minidp.op import op
@@ -25,8 +23,8 @@ Sizes = tuple[int, ...]
 
 def spans(sizes: Sizes, reverse: bool) -> list[tuple[int, slice]]:
     """(rows, where they are) of each step as computed; backward goes the other way."""
-    starts = np.cumsum((0, *sizes[:-1]), dtype=int).tolist()
-    steps = [(n, slice(start, start + n)) for start, n in zip(starts, sizes, strict=True)]
+    ends = accumulate(sizes)
+    steps = [(n, slice(end - n, end)) for n, end in zip(sizes, ends, strict=True)]
     return steps[::-1] if reverse else steps
 
 
