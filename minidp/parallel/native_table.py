@@ -144,8 +144,8 @@ class Table:
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
-        cache, unless all sums are to be inspected first; the last block first, of whose gradients
-        caches have most."""
+        cache, unless all sums are to be inspected first. The last block first: of its gradients,
+        which were computed last, most is in cache."""
         finite = self.step.finite
         for place, part in self._blocks(1) if finite else ():
             self._append_sum(place, part)
