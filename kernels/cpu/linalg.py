@@ -3,6 +3,9 @@
 A product of a column and a row costs one flop for each value written. One row is multiplied by a
 matrix in the order in which it lies in memory, which is all there is to wait for: 2 flops for each
 4 bytes read, at 55 GB/s from the second and the third cache, as PyTorch's library does.
+
+A rectifier behind a product costs nothing. A mask is 4 bytes more to read for each value written:
+4 us beside the 172 of a product of 128 rows, 256 terms and 512 columns; a pass of its own takes 16.
 """
 
 from ._dots import MOST, few_rows
