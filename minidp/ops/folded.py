@@ -39,8 +39,7 @@ def matmul_relu_input(xp: Any, a: Array, b: Array, y: Array) -> Array:
 @composite("f:n c h w -> n c o p, i:n c o p", outputs="y index")
 def max_pool2d_relu(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair,
                     size: Pair) -> tuple[Array, Array]:  # fmt: skip
-    """``relu`` of ``max_pool2d``. Where the largest is not positive, the offset is -1, in uint8
-    255, which no place has: nothing goes back there."""
+    """``relu`` of ``max_pool2d``. Where none is positive the offset is -1: in uint8, 255."""
     y, index = max_pool2d(x, kernel, stride, padding, dilation, size)
     index = where(y <= 0, -1, cast(index, dtype="int32"))
     small = kernel[0] * kernel[1] <= 255
