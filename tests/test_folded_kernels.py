@@ -3,7 +3,22 @@
 import numpy as np
 import pytest
 
-from minidp.kernels.cpu import batch_norm, conv, pool, pooled_norm, shared_norm
+from minidp.kernels.cpu import (
+    _dots,
+    _machine_code,
+    _product,
+    batch_norm,
+    conv,
+    elementwise,
+    linalg,
+    pool,
+    pooled_norm,
+    shared_norm,
+)
+
+HASWELL = _machine_code.Target("haswell", "+avx2,+fma", bytes=32, rows=6)
+needs_vectors = pytest.mark.skipif(_machine_code.host() is None,
+                                   reason="needs AVX2, and Numba's compiler")  # fmt: skip
 
 
 def values(*shape, dtype, seed=0):
@@ -65,6 +80,47 @@ def test_convolution_relu_is_both(case, dtype):
         got = conv.conv2d_relu(x, w, b, **options)
         assert y.size == 0 or (y < 0).any()
         assert np.array_equal(got, np.maximum(y, 0))
+
+
+SIZES = [  # rows, sums, columns: a few rows, turned products, several chunks, blocks of each kind
+    (1, 30, 20), (3, 17, 16), (7, 1030, 33), (2, 5, 3), (20, 70, 90), (128, 784, 512),
+    (40, 1537, 65), (600, 40, 12), (15, 1, 9), (1, 1, 1),
+]  # fmt: skip
+
+
+def check_product(rows, sums, columns, dtype):
+    """Both ends of products, the same bytes but for the sign of a 0."""
+    x, w = values(rows, sums, dtype=dtype), values(columns, sums, dtype=dtype, seed=1)
+    y = values(rows, columns, dtype=dtype, seed=2)
+    x[0, 0], y[0, -1], y[-1, 0] = np.nan if columns % 2 else 0, np.nan, -0.0
+    for b in (None, values(columns, dtype=dtype, seed=3)):
+        got, plain = linalg.linear_relu(x, w, b), linalg.linear(x, w, b)
+        if sums == 1:
+            assert got is plain is NotImplemented
+            continue
+        assert np.array_equal(got, elementwise.relu(plain), equal_nan=True)
+    for a, b in ((x, w.T), (x, np.ascontiguousarray(w.T)), (np.asfortranarray(x), w.T)):
+        want = elementwise.relu_input(linalg.matmul(a, b), y)
+        assert np.array_equal(linalg.matmul_relu_input(a, b, y), want, equal_nan=True)
+        turned = linalg.matmul_relu_input(a, b, np.asfortranarray(y))
+        assert np.array_equal(turned, want, equal_nan=True)
+
+
+@needs_vectors
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_products_with_a_rectifier_are_both(sizes, dtype):
+    check_product(*sizes, dtype)
+
+
+@needs_vectors
+def test_products_with_a_rectifier_and_other_vectors(monkeypatch):
+    for module in (_product, _dots, linalg):
+        monkeypatch.setattr(module, "host", lambda: HASWELL)
+    monkeypatch.setattr(_product, "product_of", _product.Product)
+    monkeypatch.setattr(_product, "BLOCK", 1 << 14)
+    for sizes in ((3, 530, 17), (13, 5, 33), (43, 1537, 165)):
+        check_product(*sizes, np.float32)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

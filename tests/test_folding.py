@@ -1,14 +1,18 @@
 """Rectifiers that captured steps put into the layers beside them: which, and that values agree."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 import minidp as dp
 from minidp import functional as F
 from minidp import nn, optim
+from minidp.ops.arithmetic import relu_input
 
 FOLDED = {"conv2d_relu", "max_pool2d_relu", "batch_norm_own_relu", "batch_norm_own_relu_back",
-          "batch_norm_pool", "batch_norm_own_pool_back"}  # fmt: skip
+          "batch_norm_pool", "batch_norm_own_pool_back", "linear_relu",
+          "matmul_relu_input"}  # fmt: skip
 
 
 def images(*shape, dtype="float32", device="cpu", seed=0):
@@ -89,6 +93,20 @@ def test_relu_goes_into_convolution(bias, dtype):
 
     found, names = both(make, images(2, 3, 21, 22, dtype=dtype))
     assert names.count("conv2d_relu") == 4 and not {"conv2d", "relu"} & {*names}
+    agree(found)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 5, 40])
+def test_relu_goes_into_linear_layers_both_ways(rows, bias, dtype):
+    def make():
+        sizes = 30, 600, 33, 40, 3
+        layers = [nn.Linear(*pair, bias=bias, dtype=dtype) for pair in pairwise(sizes)]
+        return nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2], layers[3])
+
+    found, names = both(make, images(rows, 30, dtype=dtype))
+    assert counts(names) == {"linear_relu": 2, "matmul_relu_input": 2}
     agree(found)
 
 
@@ -230,6 +248,78 @@ def test_not_where_what_comes_before_is_used(norm):
     found, names = both(of_layer(also, norm), images(2, 3, 8, 8))
     assert not {*names} & FOLDED
     agree(found, exact=False)
+
+
+def of_layers(between):
+    """Of a model: a layer, a rectifier, ``between``, a layer."""
+
+    def make():
+        first, second = nn.Linear(6, 20), nn.Linear(20, 4)
+        return nn.Sequential(first, second), lambda x: second(between(first(x).relu()))
+
+    return make
+
+
+def test_not_into_a_product_that_is_used_elsewhere():
+    """The cotangent before the mask is what a hook is given, which keeps it."""
+
+    def kept(x):
+        x.register_hook(lambda g: g * 1.5)
+        return x
+
+    found, names = both(of_layers(kept), images(5, 6))
+    assert counts(names) == {"linear_relu": 1}
+    agree(found, exact=False)
+
+
+def replayed(function, *shapes):
+    """What a captured function gives, which may change what it is given, and the replayed ops."""
+    step = dp.capture(function)
+    for _ in range(3):
+        got = step(*map(images_of, shapes))
+    want = function(*map(images_of, shapes))
+    assert step.replays and np.array_equal(got.numpy(), want.numpy())
+    return [line.op.name for line in step.replayed.lines if line.op is not None]
+
+
+def images_of(shape):
+    return images(*shape, seed=sum(shape))
+
+
+def test_not_into_a_product_whose_mask_changes():
+    def function(x, w, y):
+        g = x @ w
+        y[:1] = 1.0
+        return relu_input(g, y)
+
+    def inner(x, w, y):
+        return function(x, w, y.cumsum(1))
+
+    for each in (function, inner):
+        assert "matmul_relu_input" not in replayed(each, (4, 3), (3, 5), (4, 5))
+
+
+def test_not_into_a_product_before_its_mask_is_there():
+    def late(x, w, v):
+        g = x @ w
+        return relu_input(g, v.cumsum(1))
+
+    def early(x, w, v):
+        y = v.cumsum(1)
+        return relu_input(x @ w, y)
+
+    shapes = (4, 3), (3, 5), (4, 5)
+    assert "matmul_relu_input" not in replayed(late, *shapes)
+    assert "matmul_relu_input" in replayed(early, *shapes)
+
+
+def test_not_into_products_of_many_matrices():
+    def function(x, w, y):
+        y = y.cumsum(1)
+        return relu_input(x @ w, y)
+
+    assert "matmul_relu_input" not in replayed(function, (2, 4, 3), (2, 3, 5), (2, 4, 5))
+    assert "matmul_relu_input" not in replayed(function, (4, 3), (3, 5), (2, 4, 5))
 
 
 def test_a_mask_that_is_used_elsewhere_stays():

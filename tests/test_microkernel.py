@@ -28,11 +28,12 @@ def run(place, a, b, c, bias, columns, plan):
     function(*places, columns, plan.ctypes.data, a.ctypes.data, 64)
 
 
-def product(a, b, c, bias, start, relu, spread):
+def product(a, b, c, bias, start, relu, spread, mask=None):
     """The same sums by einsum in float64: a (o, m, k, i[, j]), b (o, m, k, j)."""
     a, b, c, bias = (array.astype(np.float64) for array in (a, b, c, bias))
     y = np.einsum("omki,omkj->ij" if spread else "omkij,omkj->ij", a, b)
     y = y + {"zero": 0, "bias": bias, "own bias": bias[:, None], "add": c}[start]
+    y = y if mask is None else np.where(mask <= 0, 0, y)
     return np.maximum(y, 0) if relu else y
 
 
@@ -63,6 +64,28 @@ def test_tile(kind, dtype, start, spread):
             scale = RELATIVE[dtype] * np.abs(want).max()
             np.testing.assert_allclose(c[:, :columns], want, rtol=0, atol=scale)
             assert np.array_equal(c[:, columns:], beyond)
+
+
+@pytest.mark.parametrize("start", ["zero", "add"])
+@pytest.mark.parametrize("dtype", RELATIVE)
+@pytest.mark.parametrize("kind", TARGETS)
+def test_masked_tile(kind, dtype, start):
+    random, target = np.random.default_rng(0), TARGETS[kind]
+    lanes = target.lanes(np.dtype(dtype))
+    most = target.rows
+    for rows, columns in ((1, 1), (2, lanes - 1), (most, lanes), (most, 2 * lanes - 1)):
+        shapes = (1, 1, 7, rows), (1, 1, 7, columns), (rows, columns + 3), (rows, columns + 3)
+        a, b, c, mask = (random.standard_normal(s).round(1).astype(dtype) for s in shapes)
+        mask[0, 0], beyond = np.nan, c[:, columns:].copy()
+        kept = c[:, :columns], mask, start, False, True, mask[:, :columns]
+        want = product(a, b, *kept)
+        plan = loops((1, 1, 7), a_inner=rows, a_row=1, b_inner=columns, c_row=columns + 3)
+        vectors = -(-columns // lanes)
+        place = tile(target, dtype, rows, vectors, start=start, masked=True)
+        run(place, a, b, c, mask, columns, plan)
+        scale = RELATIVE[dtype] * np.abs(want).max()
+        np.testing.assert_allclose(c[:, :columns], want, rtol=0, atol=scale)
+        assert np.array_equal(c[:, columns:], beyond) and (mask <= 0).any()
 
 
 def test_a_sum_is_one_chain_whatever_the_tile():
@@ -98,6 +121,8 @@ def test_what_no_tile_can_be():
         tile(HASWELL, np.float32, 7, 2)
     with pytest.raises(ValueError, match="start among"):
         tile(HASWELL, np.float32, 6, 2, start="one")
+    with pytest.raises(ValueError, match="start among"):
+        tile(HASWELL, np.float32, 6, 2, start="bias", masked=True)
     with pytest.raises(TypeError, match="a_line"):
         loops((1, 1, 1), a_line=3)
 

@@ -21,6 +21,7 @@ from minidp.mode import mode
 from minidp.parallel.chunk import Chunk
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.native import NativeRuns
+from minidp.parallel.native_table import Table
 from minidp.testing import inject
 
 if native_calls() is None:
@@ -75,6 +76,25 @@ def passes_of(name="mlp", count=2, steps=40, sizes=(6,)):
 def test_native_steps_equal_eager_ones_byte_for_byte(name, replicas):
     # of the second pass one step is recorded again, call 64
     both(passes_of(name), native=38, name=name, devices=replicas)
+
+
+def test_updates_begin_with_what_was_computed_last(monkeypatch):
+    blocks, append = {}, Table._append_update
+
+    def note(table, update, block):
+        blocks.setdefault(table.rank, []).append((update.place, block.start))
+        append(table, update, block)
+
+    monkeypatch.setattr(Table, "_append_update", note)
+    dp.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 9000), nn.ReLU(), nn.Linear(9000, 5))
+    made = optim.SGD(model.parameters(), 0.05, 0.9)
+    train = dp.Scheduler(model, nn.CrossEntropyLoss(), made, devices=2, capture=True)
+    data = batches("rows", 20, (6,))
+    train.run(data)
+    assert train.progress.native and set(blocks) == {0, 1}
+    for found in blocks.values():
+        assert len(found) > 1 and found == sorted(found, reverse=True)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

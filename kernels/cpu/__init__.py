@@ -24,7 +24,7 @@ KERNELS = {
     "embedding": ("embedding", "embedding_weight"),
     "gru": ("gru", "gru_back"),
     "index": ("in_range", "take_along_dim", "scatter_along"),
-    "linalg": ("linear", "matmul"),
+    "linalg": ("linear", "linear_relu", "matmul", "matmul_relu_input"),
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
     "native": ("native",),

@@ -22,7 +22,7 @@ COPIED, FRAMED = 1, 2  # ways to pack a: columns that are contiguous, rows that 
 OF_A, OF_B, OF_Y = 1, 2, 3  # what is fetched ahead: the next tile's rows, or the next block of b
 
 NAMES = """groups rows sums columns a_row a_sum a_group b_sum b_column b_group y_row y_group
-chunk deep wide width most tall some pack_a pack_b ahead turned strip transpose copying"""
+bias_row chunk deep wide width most tall some pack_a pack_b ahead turned strip transpose copying"""
 ProductSizes = namedtuple("ProductSizes", NAMES)
 
 
@@ -32,8 +32,8 @@ def multiply(plan, loops, a, b, bias, y, scratch):
     s = ProductSizes(plan[0], plan[1], plan[2], plan[3], plan[4], plan[5], plan[6], plan[7],
                      plan[8], plan[9], plan[10], plan[11], plan[12], plan[13], plan[14], plan[15],
                      plan[16], plan[17], plan[18], plan[19], plan[20], plan[21], plan[22],
-                     plan[23], plan[24], plan[25])  # fmt: skip
-    item, tiles = y.itemsize, plan[26:]
+                     plan[23], plan[24], plan[25], plan[26])  # fmt: skip
+    item, tiles = y.itemsize, plan[27:]
     panels = scratch.ctypes.data + -scratch.ctypes.data % LINE
     lines = (b.ctypes.data | s.b_sum * item) % LINE
     is_packed = s.pack_b == ALWAYS or (s.pack_b == UNALIGNED and lines != 0)
@@ -105,7 +105,7 @@ def descend(tiles, numbers, given, frame, area, rows, down, item, s):
     (a, b, y, bias), (row, count, height) = given, rows
     exist, begin, depth, is_packed, following = area
     panels = (exist + s.width - 1) // s.width
-    target, starts = y + (0 if s.turned else row * down), bias + (row * item if s.turned else 0)
+    target = y + (0 if s.turned else row * down)
     for first in range(0, depth, s.chunk):
         terms = min(s.chunk, depth - first)
         source = a + (row * s.a_row + first * s.a_sum) * item
@@ -120,6 +120,7 @@ def descend(tiles, numbers, given, frame, area, rows, down, item, s):
         for k in range(count):
             mine = frame + k * terms * s.tall * item if s.pack_a else source
             c = target + k * height * down
+            starts = bias + (row + k * height) * s.bias_row * item
             far, size = c, 0
             if s.ahead == OF_A:
                 far, size = source + height * s.a_row * item, height * s.a_row * item

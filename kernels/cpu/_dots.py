@@ -21,26 +21,27 @@ MOST = 7  # rows: their sums, and a block, are in registers
 START = "zero", "bias", "add"
 
 
-def dots(target, dtype, rows, start):
+def dots(target, dtype, rows, start, relu=False):
     """The address of the sums of `rows` rows and as many outputs as a vector has lanes, called with
 
     (x, w, y, bias, terms, x row, w row, y row)
 
     where rows are distances in values; `start` is "zero", "bias" or "add" (to y).
+    With `relu` negative results become 0.
     """
-    return address(target, write, np.dtype(dtype).char, rows, start)
+    return address(target, write, np.dtype(dtype).char, rows, start, relu)
 
 
-def write(target, char, rows, start):
+def write(target, char, rows, start, relu):
     """LLVM's text: a loop over whole blocks, and what is left of the terms."""
-    return str(_Dots(Vectors(target, np.dtype(char)), rows).module(start))
+    return str(_Dots(Vectors(target, np.dtype(char)), rows).module(start, relu))
 
 
 class _Dots:
     def __init__(self, vectors, rows):
         self.vectors, self.rows = vectors, rows
 
-    def module(self, start):
+    def module(self, start, relu):
         v = self.vectors
         self.function, build = v.function(8)
         *places, terms, x_row, w_row, y_row = self.function.args
@@ -53,6 +54,7 @@ class _Dots:
         for value in sums:
             kept = self.whole(build, y) if start == "add" else None
             value = value if kept is None else build.fadd(kept, value)
+            value = v.relu(build, value) if relu else value
             build.store(value, build.bitcast(y, v.kind.as_pointer()), align=v.size)
             y = build.gep(y, [y_row])
         build.ret_void()
@@ -119,19 +121,22 @@ class _Dots:
         return values
 
 
-def few_rows(x, w, bias, chunk):
-    """bias + x w^T for C-contiguous x and w, of at least as many outputs as a vector has lanes."""
+def few_rows(x, w, bias, chunk, relu=False):
+    """bias + x w^T for C-contiguous x and w, of at least as many outputs as a vector has lanes;
+    with `relu` 0 for what is less."""
     y, target = empty((len(x), len(w)), x.dtype), host()
-    starts = "zero" if bias is None else "bias", "add"
-    kernels = [dots(target, x.dtype, len(x), start) for start in starts]
-    first = x if bias is None else bias.reshape(1, -1)
-    _multiply(*kernels, target.lanes(x.dtype), chunk, x, w, first, y)
+    first, is_one = "zero" if bias is None else "bias", chunk == w.shape[1]
+    kinds = (first, relu and is_one), ("add", False), ("add", relu)
+    kernels = tuple(dots(target, x.dtype, len(x), *kind) for kind in kinds)
+    bias = x if bias is None else bias.reshape(1, -1)
+    _multiply(kernels, target.lanes(x.dtype), chunk, x, w, bias, y)
     return y
 
 
 @nest
-def _multiply(kernel, adding, lanes, chunk, x, w, bias, y):
-    """As many outputs at once as there are lanes; the last ones may be computed twice."""
+def _multiply(kernels, lanes, chunk, x, w, bias, y):
+    """As many outputs at once as there are lanes; the last ones may be computed twice. Of
+    `kernels` there is one for the first chunk of terms, further ones, and the last."""
     item, outputs, sums = y.itemsize, w.shape[0], w.shape[1]
     for begin in range(0, outputs, lanes):
         left = min(begin, outputs - lanes)
@@ -139,4 +144,6 @@ def _multiply(kernel, adding, lanes, chunk, x, w, bias, y):
             place = x.ctypes.data + first * item, w.ctypes.data + (left * sums + first) * item
             target = y.ctypes.data + left * item, bias.ctypes.data + left * item
             steps = min(chunk, sums - first), sums, sums, outputs
-            call(adding if first else kernel, (*place, *target, *steps))
+            is_last = first + chunk >= sums
+            kernel = kernels[0] if first == 0 else kernels[2] if is_last else kernels[1]
+            call(kernel, (*place, *target, *steps))

@@ -46,24 +46,29 @@ def loops(counts, **steps):
     return np.array([*counts, *(steps.get(name, 0) for name in STEPS)], np.int64)
 
 
-def tile(target, dtype, rows, vectors, *, start="zero", relu=False, spread=True, ahead=False):
+def tile(target, dtype, rows, vectors, *, start="zero", relu=False, spread=True, ahead=False,
+         masked=False):  # fmt: skip
     """The address of a tile; `start` is "zero", "bias" (of each column), "own bias" (of each row)
     or "add" (to c).
 
-    With `relu` negative results become 0. Without `spread`, a is a vector in each row and not a
-    number: c[i, j] = sum of a[i, j] * b[j], which is a depthwise convolution. With `ahead` it is
-    called with two more numbers: an address, and how many bytes it goes on in each step; what lies
-    there is fetched to the second cache meanwhile.
+    With `relu` negative results become 0. With `masked`, `bias` has rows as far apart as those of
+    c: where it holds 0 or less, results become 0. Without `spread`, a is a vector in each row and
+    not a number: c[i, j] = sum of a[i, j] * b[j], which is a depthwise convolution.
+    With `ahead` it is called with two more numbers: an address, and how many bytes it goes on in
+    each step; what lies there is fetched to the second cache meanwhile.
     """
-    if not 1 <= rows <= target.rows or vectors not in (1, 2) or start not in START:
+    known = START[::3] if masked else START
+    if not 1 <= rows <= target.rows or vectors not in (1, 2) or start not in known:
         raise ValueError(f"tile(rows={rows}, vectors={vectors}, start={start!r}): expected up to "
-                         f"{target.rows} rows, 1 or 2 vectors, start among {START}")  # fmt: skip
-    return address(target, write, np.dtype(dtype).char, rows, vectors, start, relu, spread, ahead)
+                         f"{target.rows} rows, 1 or 2 vectors, start among {known}")  # fmt: skip
+    kind = start, relu, spread, ahead, masked
+    return address(target, write, np.dtype(dtype).char, rows, vectors, *kind)
 
 
-def write(target, char, rows, vectors, start, relu, spread, ahead=False):
+def write(target, char, rows, vectors, start, relu, spread, ahead=False, masked=False):
     """LLVM's text of a tile."""
-    return str(_Tile(target, np.dtype(char), rows, vectors, spread, ahead).module(start, relu))
+    tile = _Tile(target, np.dtype(char), rows, vectors, spread, ahead)
+    return str(tile.module(start, relu, masked))
 
 
 class Vectors:
@@ -143,6 +148,10 @@ class Vectors:
         """0 for what is less; NaN stays."""
         return build.select(build.fcmp_ordered("<", value, self.zero), self.zero, value)
 
+    def masked(self, build, value, by):
+        """0 where `by` is 0 or less, but not where it is NaN."""
+        return build.select(build.fcmp_ordered("<=", by, self.zero), self.zero, value)
+
     def bytes(self, build, count):
         """The length of `count` values."""
         return build.mul(count, INTEGER(self.size))
@@ -155,7 +164,7 @@ class _Tile:
         self.vectors, self.is_ahead = Vectors(target, dtype), ahead
         self.rows, self.count, self.is_spread = rows, vectors, spread
 
-    def module(self, start, relu):
+    def module(self, start, relu, masked):
         v = self.vectors
         self.function, build = v.function(8 if self.is_ahead else 6)
         *places, columns, numbers = self.function.args[:6]
@@ -170,7 +179,7 @@ class _Tile:
         if start == "add":
             self._fetch(build, c)
         build, sums = self._guarded(build, read, self._first(build, bias, start))
-        self._finish(build, c, sums, start == "add", relu)
+        self._finish(build, c, sums, start == "add", relu, bias if masked else None)
         return v.unit
 
     def _first(self, build, bias, start):
@@ -259,15 +268,19 @@ class _Tile:
                 self.vectors.fetch(build, self._column(build, c, j))
             c = build.gep(c, [self.c_row])
 
-    def _finish(self, build, c, sums, add, relu):
+    def _finish(self, build, c, sums, add, relu, by):
         v = self.vectors
         for i in range(self.rows):
             for j in range(self.count):
                 place, value = self._column(build, c, j), sums[i * self.count + j]
                 if add:
                     value = build.fadd(v.load(build, place, self.masks[j]), value)
+                if by is not None:
+                    sign = v.load(build, self._column(build, by, j), self.masks[j])
+                    value = v.masked(build, value, sign)
                 v.store(build, v.relu(build, value) if relu else value, place, self.masks[j])
             c = build.gep(c, [self.c_row])
+            by = by and build.gep(by, [self.c_row])
         build.ret_void()
 
 

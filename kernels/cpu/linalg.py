@@ -3,6 +3,9 @@
 A product of a column and a row costs one flop for each value written. One row is multiplied by a
 matrix in the order in which it lies in memory, which is all there is to wait for: 2 flops for each
 4 bytes read, at 55 GB/s from the second and the third cache, as PyTorch's library does.
+
+A rectifier behind a product costs nothing. A mask is 4 bytes more to read for each value written:
+4 us beside the 172 of a product of 128 rows, 256 terms and 512 columns; a pass of its own takes 16.
 """
 
 from ._dots import MOST, few_rows
@@ -12,6 +15,7 @@ from ._machine_code import host
 from ._math import fma
 from ._memory import empty
 from ._product import chain, product
+from .elementwise import relu_input
 
 WIDE = 4096  # columns gone through side by side, whose sums stay in the first cache
 
@@ -31,14 +35,33 @@ def matmul(a, b):
     return product(a, b)
 
 
+def matmul_relu_input(a, b, y):
+    """a b where y > 0 or y is NaN, else 0, in the layout of y; see `relu_input`."""
+    if not served(a, b, y) or a.ndim != 2 or b.ndim != 2 or not _fits(a, b):
+        return NotImplemented
+    if len(a) > 1 and a.shape[1] > 1 and y.flags.carray:
+        return product(a, b, mask=y)
+    g = matmul(a, b)
+    return NotImplemented if g is NotImplemented else relu_input(g, y)
+
+
 def linear(x, w, b=None):
     """y = x w^T + b for x (n, c), w (k, c), b (k)."""
+    return _affine(x, w, b, False)
+
+
+def linear_relu(x, w, b=None):
+    """max(y, 0) of the same, NaN for NaN: cut off before it is written."""
+    return _affine(x, w, b, True)
+
+
+def _affine(x, w, b, is_cut):
     if not served(x, w, b) or x.shape[1] == 1 or not _fits(x, w):
         return NotImplemented
     b = None if b is None else ready(b)
     if len(x) <= MOST and len(w) >= host().lanes(w.dtype) and w.flags.carray:
-        return few_rows(ready(x), w, b, chain(w.shape[1]))
-    return product(x, w.T, b)
+        return few_rows(ready(x), w, b, chain(w.shape[1]), is_cut)
+    return product(x, w.T, b, relu=is_cut)
 
 
 def _fits(a, b):

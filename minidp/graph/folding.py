@@ -21,7 +21,7 @@ from minidp.graph.folding_norm import (
     sum_of_centred,
 )
 from minidp.graph.graph import Graph
-from minidp.graph.line import Line, Value
+from minidp.graph.line import COMPUTED, Line, Value
 from minidp.graph.uses import Replaced, Uses, does
 from minidp.op import OPS
 from minidp.types import float32, float64
@@ -93,12 +93,27 @@ def into_layer(uses: Uses, line: Line) -> Replaced:
     return {line: None, layer: replace(layer, op=folded_op, outputs=line.outputs)}
 
 
-LAYERS = {"conv2d": "conv2d_relu"}
+def into_product(uses: Uses, line: Line) -> Replaced:
+    """matmul, relu_input: the product sets to 0 what it would have written for nothing."""
+    g, y = line.inputs
+    maker = uses.makers.get(g)
+    if maker is None or not does(maker, "matmul") or not uses.is_between(g, line):
+        return {}
+    is_fixed = y.root.kind == COMPUTED and y.root not in uses.changing
+    if not is_fixed or y.number > g.number or y.shape != g.shape or len(y.shape) != 2:
+        return {}  # a larger number: it is not there yet when the product is computed
+    whole = replace(maker, op=OPS["matmul_relu_input"], inputs=[*maker.inputs, y],
+                    outputs=line.outputs)  # fmt: skip
+    return {line: None, maker: whole}
+
+
+LAYERS = {"conv2d": "conv2d_relu", "linear": "linear_relu"}
 """Ops that have one with a rectifier behind it."""
 
 
 RULES: dict[str, tuple[Callable[[Uses, Line], Replaced], ...]] = {
     "relu": (into_max_pool, into_layer, into_batch_norm, into_shared_norm),
+    "relu_input": (into_product,),
     "sum": (sum_of_centred,),
     "max_pool2d": (into_pooled_norm,),
     "max_pool2d_input": (into_pooled_back,),

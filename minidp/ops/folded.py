@@ -6,10 +6,10 @@ None has rules: a captured step holds its backward already.
 from typing import Any
 
 from minidp.ops.adjoint import composite
-from minidp.ops.arithmetic import relu, relu_input
-from minidp.ops.comparison import cast, full_like, where
 from minidp.ops.conv import conv2d
+from minidp.ops.elementwise import cast, full_like, relu, relu_input, where
 from minidp.ops.layout import copy
+from minidp.ops.linalg import linear, matmul
 from minidp.ops.normalize import batch_norm, batch_norm_own, batch_norm_own_back
 from minidp.ops.pool import max_pool2d
 from minidp.types import Array
@@ -18,18 +18,28 @@ Pair = tuple[int, int]
 
 
 @composite("n c h w, k d i j, k -> n k o p", check=conv2d.check)
-def conv2d_relu(xp: Any, x: Array, w: Array, b: Array = None, stride: Pair = (1, 1),
-                padding: Pair = (0, 0), dilation: Pair = (1, 1), groups: int = 1
-                ) -> Array:  # fmt: skip
+def conv2d_relu(xp: Any, x: Array, w: Array, b: Array = None, *, stride: Pair, padding: Pair,
+                dilation: Pair, groups: int) -> Array:  # fmt: skip
     """``relu`` of ``conv2d``."""
     return relu(conv2d(x, w, b, stride, padding, dilation, groups))
+
+
+@composite("n c, k c, k -> n k")
+def linear_relu(xp: Any, x: Array, w: Array, b: Array = None) -> Array:
+    """``relu`` of ``linear``."""
+    return relu(linear(x, w, b))
+
+
+@composite("i k, k j, i j -> i j")
+def matmul_relu_input(xp: Any, a: Array, b: Array, y: Array) -> Array:
+    """``relu_input`` of a cotangent that is the product of matrices a and b."""
+    return relu_input(matmul(a, b), y)
 
 
 @composite("f:n c h w -> n c o p, i:n c o p", outputs="y index")
 def max_pool2d_relu(xp: Any, x: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair,
                     size: Pair) -> tuple[Array, Array]:  # fmt: skip
-    """``relu`` of ``max_pool2d``. Where the largest is not positive, the offset is -1, in uint8
-    255, which no place has: nothing goes back there."""
+    """``relu`` of ``max_pool2d``. Where none is positive the offset is -1: in uint8, 255."""
     y, index = max_pool2d(x, kernel, stride, padding, dilation, size)
     index = where(y <= 0, -1, cast(index, dtype="int32"))
     small = kernel[0] * kernel[1] <= 255

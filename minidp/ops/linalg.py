@@ -1,8 +1,7 @@
 """Linear algebra: products of matrices, and the factorisations that systems are solved with.
 
 The rules of factorisations are those of Giles 2008, "An extended collection of matrix derivative
-results for forward and reverse mode algorithmic differentiation", and Seeger et al. 2017,
-arXiv:1710.08717.
+results", and Seeger et al. 2017, arXiv:1710.08717.
 """
 
 from collections.abc import Callable
@@ -38,9 +37,7 @@ def matmul(xp: Any, a: Array, b: Array) -> Array:
 def linear(xp: Any, x: Array, w: Array, b: Array = None) -> Array:
     """Affine map of rows: y = x w^T + b."""
     y = xp.matmul(x, w.T)
-    if b is not None:
-        y += b
-    return y
+    return y if b is None else y + b
 
 
 def solved(name: str, function: Callable[..., Any], *arrays: Array) -> Any:

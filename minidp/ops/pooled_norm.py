@@ -1,5 +1,4 @@
-"""Batch normalisation, relu and max pooling in one pass; ``minidp.graph.folding`` puts them into
-steps.
+"""Batch norm, relu and max pooling in one pass; ``minidp.graph.folding`` puts them into steps.
 
 What lies between them, as large as the layer's input, is made an image at a time and never kept.
 None has rules: a captured step holds its backward already.

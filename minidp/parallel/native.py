@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from minidp.parallel.replays import Replays
     from minidp.parallel.replica import World
 
-SECONDS = 0.02
-"""How long one native call should take: between them progress is told, and Python may fail."""
+SECONDS = 0.05
+"""How long one native call should take: between them progress is told, and Python may fail. It
+takes Python a third of a millisecond to begin the next: caches hold other things by then."""
 
 
 class NativeRuns:

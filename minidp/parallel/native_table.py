@@ -144,7 +144,8 @@ class Table:
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
-        cache, unless all sums are to be inspected first."""
+        cache, unless all sums are to be inspected first. The last block first: of its gradients,
+        which were computed last, most is in cache."""
         finite = self.step.finite
         for place, part in self._blocks(1) if finite else ():
             self._append_sum(place, part)
@@ -152,7 +153,7 @@ class Table:
                          cells=[self.step.cells[place]])  # fmt: skip
         if finite:
             self._append_meeting()
-        for place, part in self._blocks(1 if finite else BLOCKS):
+        for place, part in reversed([*self._blocks(1 if finite else BLOCKS)]):
             if not finite:
                 self._append_sum(place, part)
             for update in self.step.updates:

@@ -14,7 +14,7 @@ def _matmul(rng):
     return [Sample([normal(rng, *s), normal(rng, *t)]) for s, t in cases]
 
 
-@row("linear")
+@row("linear", "linear_relu")
 def _linear(rng):
     return [
         Sample([normal(rng, 4, 3), normal(rng, 2, 3), normal(rng, 2)]),
@@ -22,6 +22,15 @@ def _linear(rng):
         Sample([normal(rng, 1, 1), normal(rng, 1, 1), normal(rng, 1)]),
         Sample([normal(rng, 0, 3), normal(rng, 2, 3), normal(rng, 2)]),
     ]
+
+
+@row("matmul_relu_input", wrong=(
+    Sample([np.zeros((2, 3)), np.zeros((3, 4)), np.zeros((2, 3))]),
+    Sample([np.zeros((2, 3)), np.zeros((2, 4)), np.zeros((2, 4))]),
+))  # fmt: skip
+def _matmul_relu_input(rng):
+    cases = (4, 3, 2), (4, 1, 5), (1, 3, 40), (1, 1, 1), (0, 3, 2), (2, 0, 3), (3, 2, 0)
+    return [Sample([normal(rng, i, k), normal(rng, k, j), normal(rng, i, j)]) for i, k, j in cases]
 
 
 def regular(rng, *shape):

@@ -100,7 +100,9 @@ def _gates(inputs: Any, outputs: Any, constants: Any) -> int:
 
 MATRIX: dict[str, Callable[..., float]] = {
     "matmul": lambda x, y, c: products(math.prod(y[0]), x[0][-1]),
+    "matmul_relu_input": lambda x, y, c: products(math.prod(y[0]), x[0][-1], True),
     "linear": lambda x, y, c: products(math.prod(y[0]), x[0][-1], x[2] is not None),
+    "linear_relu": lambda x, y, c: products(math.prod(y[0]), x[0][-1], True),
     "conv2d": lambda x, y, c: products(math.prod(y[0]), math.prod(x[1][1:]), x[2] is not None),
     "conv2d_relu": lambda x, y, c: products(math.prod(y[0]), math.prod(x[1][1:]), True),
     "conv2d_input": lambda x, y, c: products(math.prod(x[0]), math.prod(x[1][1:])),
