@@ -97,6 +97,8 @@ def slopes_last(g, x, mean, shift, scale, taken, dx, floor):
     """The cotangents of x, from what is taken off them."""
     of_bias, of_weight, zero = taken[0], taken[1], x.dtype.type(0)
     for i in range(x.shape[0]):
+        soon(x, i, 1)
+        soon(dx, i, 1)
         for k in range(x.shape[1]):
             d = x[i, k] - mean[k]
             slope = zero if d * scale[k] + shift[k] <= floor else g[i, k]
