@@ -4,7 +4,7 @@
 writes a value once, at 25 to 30 GB/s from memory, and costs 4 to 8 flops for each. Sums are in
 float64, of some rows at a time in x's dtype where that is exact enough.
 
-Large arrays are asked for beforehand (see `soon`): a fifth less time, on a CPU whose third cache is
+Large arrays are asked for beforehand (see `soon`): some 15 % less time, on a CPU whose third cache is
 slow.
 """
 
