@@ -4,8 +4,8 @@
 writes a value once, at 25 to 30 GB/s from memory, and costs 4 to 8 flops for each. Sums are in
 float64, of some rows at a time in x's dtype where that is exact enough.
 
-Large arrays are asked for beforehand (see `soon`): some 15 % less time, on a CPU whose third cache is
-slow.
+Large arrays are asked for beforehand (see `soon`): some 15 % less time, on a CPU with a slow third
+cache.
 """
 
 import numpy as np
