@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from minidp.kernels.cpu import (
+    _batch_passes,
     _dots,
     _machine_code,
     _product,
@@ -219,3 +220,35 @@ def test_strips_of_winograd_are_whole_at_every_width(wide):
     assert np.sqrt(np.mean((y - want) ** 2) / np.mean(want**2)) < 5e-6
     alone = [conv.conv2d(x[k : k + 1], w, **layer) for k in range(n)]
     assert np.array_equal(np.concatenate(alone), y)
+
+
+@pytest.mark.parametrize("channels", [16, 70, 1500])
+def test_images_that_are_far_are_normalised_as_near_ones(channels):
+    n, h = 6, 2 * int(120 / channels**0.5)  # 1.3 megabytes; an image is near
+    x, g = (values(n, h, h, channels, dtype=np.float32, seed=k).transpose(0, 3, 1, 2)
+            for k in (0, 1))  # fmt: skip
+    assert x.nbytes > _batch_passes.NEAR > x[:1].nbytes
+    w, b = (values(channels, dtype=np.float32, seed=k) for k in (2, 3))
+    mean, var = shared_norm.batch_moments(x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean((0, 2, 3)), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(var, wide.var((0, 2, 3)), rtol=1e-5)
+    sums = np.concatenate(shared_norm.batch_norm_sums(g, x, mean, var, w, b, eps=1e-5,
+                                                      rectify=True))  # fmt: skip
+    count, places = np.array([x.size // channels], np.float32), {"size": (h // 2, h // 2)}
+    grid = {"kernel": (2, 2), "stride": (2, 2), "padding": (0, 0), "dilation": (1, 1)}
+    kept = np.where(batch_norm.batch_norm(x, mean, var, w, b) > 0, g, 0).astype(np.float64)
+    along = (kept * (wide - mean[:, None, None])).sum((0, 2, 3))
+    np.testing.assert_allclose(sums, [*kept.sum((0, 2, 3)), *along], rtol=1e-4, atol=1e-2)
+
+    def passes(x, g):
+        y, index, _ = pooled_norm.batch_norm_pool(x, mean, var, w, b, eps=1e-5, **places, **grid)
+        back = pooled_norm.batch_norm_pool_back(y, index, x, mean, var, sums, count, w, eps=1e-5,
+                                                shape=x.shape, **grid)  # fmt: skip
+        return y, index, back, shared_norm.batch_norm_shared(
+            x, mean, var, count, w, b, eps=1e-5, rectify=True)[0], shared_norm.batch_norm_back(
+            g, x, mean, var, sums, count, w, b, eps=1e-5, rectify=True)  # fmt: skip
+
+    each = [passes(x[i : i + 1], g[i : i + 1]) for i in range(n)]
+    for far, near in zip(passes(x, g), zip(*each, strict=True), strict=True):
+        assert np.array_equal(far, np.concatenate(near))

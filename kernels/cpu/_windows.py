@@ -15,6 +15,7 @@ from ._machine_code import INTEGER, address
 from ._microkernel import POINTER, SHORT, Vectors
 
 KINDS = ("largest", "positive", "placed", "added", "summed", "mean", "shared", "spread")
+AHEAD = 2048  # bytes from what is read to what is asked for: half a page
 NONE = -1  # in the type of an index, so that no tap has this number
 
 
@@ -168,6 +169,8 @@ class _Window:
             v.store(build, build.fadd(before, value), place, mask)
             return [value]
         tap = v.spread(build, tap, self.taps)
+        if self.is_choice or self.kind == "summed":
+            v.fetch(build, build.gep(place, [INTEGER(AHEAD)]))
         if self.is_choice:
             new = v.load(build, place, mask)
             is_nan = build.fcmp_unordered("uno", new, new)

@@ -11,7 +11,7 @@ Channels-last memory only, on CPUs with vectors: others run the parts one after 
 
 import numpy as np
 
-from ._batch_passes import affine_last, finish, scale_last, slopes_last
+from ._batch_passes import affine_part, finish, is_far, scale_last, slopes_part
 from ._jit import compiled
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
@@ -144,8 +144,9 @@ def _pooled(function, x, mean, var, weight, has_weight, bias, has_bias, y, index
     scale_last(var, eps, weight, has_weight, bias, has_bias, scale)
     for k in range(r.shape[0]):
         r[k] = 1 / np.sqrt(var[k] + eps)
+    far = is_far(x)
     for n in range(x.shape[0]):
-        affine_last(x[n], mean, scale, bias, scratch.reshape(x.shape[1:]), floor)
+        affine_part(x[n], mean, scale, bias, scratch.reshape(x.shape[1:]), floor, far)
         each_window(function, True, scratch, y[n : n + 1], index[n : n + 1], 0.0, none, kh, kw, sh,
                     sw, ph, pw, dh, dw, 0, 0)  # fmt: skip
 
@@ -182,9 +183,11 @@ def _add(function, g, index, images, grid, memory, mean, sums):
 @compiled
 def _slopes(function, whole, g, index, scratch, none, grid, x, mean, scale, shift, taken, dx,
             floor):  # fmt: skip
+    far = is_far(x)
     for n in range(x.shape[0]):
         _place(n, function, whole, g, index, scratch, none, grid)
-        slopes_last(scratch.reshape(x.shape[1:]), x[n], mean, shift, scale, taken, dx[n], floor)
+        slopes_part(scratch.reshape(x.shape[1:]), x[n], mean, shift, scale, taken, dx[n], floor,
+                    far)  # fmt: skip
 
 
 @compiled
