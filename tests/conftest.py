@@ -7,6 +7,7 @@ device themselves then run on the other kind.
 
 import gc
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,12 @@ HERE = str(Path(__file__).parent)
 
 def pytest_addoption(parser):
     parser.addoption("--device", default=None, help="where tests make their tensors: emu:0, cuda:0")
+
+
+def pytest_configure():
+    """A shell's `&` has interrupts ignored, by this process and those that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config, items):
