@@ -5,13 +5,15 @@
 
 Models are the example's and the works of ``python -m minidp.bench``; in W3-local every replica
 normalises by its own rows (``sync=False``). Prints the median of the paired ratios; the two run in
-turn, so that a machine whose speed drifts does not favour either.
+turn, so that a machine whose speed drifts does not favour either, in bursts of 0.2 s or of some
+steps, whichever is longer.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import time
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import Any
 import minidp as dp
 from minidp import nn
 from minidp.bench.report import write
-from minidp.bench.rounds import settle
+from minidp.bench.rounds import BURST, settle
 from minidp.bench.trainers import Trainer
 from minidp.bench.works import WORKS, batches
 from minidp.examples.mnist import MODELS, make_optimizer
@@ -42,12 +44,20 @@ def trainer(given: argparse.Namespace, model: str, replicas: int) -> dp.Schedule
 
 
 def data(given: argparse.Namespace, name: str) -> list[Any]:
-    """As many batches as one burst has steps."""
+    """As many batches as one burst has steps at least."""
     if name in BENCH:
         made = [(dp.tensor(x), dp.tensor(y)) for x, y in batches(BENCH[name], given.batch)]
         return [made[i % len(made)] for i in range(given.steps)]
     rows = given.batch or 256
     return [(dp.randn(rows, 1, 28, 28), dp.randint(0, 10, (rows,))) for _ in range(given.steps)]
+
+
+def burst(train: dp.Scheduler, rows: list[Any]) -> list[Any]:
+    """The batches of a burst, after steps that compile and record."""
+    for _ in range(3):
+        began = time.perf_counter()
+        train.run(rows)
+    return rows * math.ceil(BURST / (time.perf_counter() - began))
 
 
 def rows_per_second(train: dp.Scheduler, batches: list[Any]) -> float:
@@ -62,8 +72,7 @@ def measure(given: argparse.Namespace, model: str) -> dict[str, Any]:
     """One replica and several, in turn."""
     one, many = (trainer(given, model, k) for k in (1, given.replicas))
     rows = data(given, model.removesuffix(LOCAL))
-    for train in (one, many):
-        train.run(rows[:2])
+    rows = max((burst(train, rows) for train in (one, many)), key=len)
     pairs = [(rows_per_second(one, rows), rows_per_second(many, rows))
              for _ in range(given.rounds)]  # fmt: skip
     ratios = [after / before for before, after in pairs]
@@ -90,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--batch", type=int, help="rows (256, or the work's)")
     options.add_argument("--replicas", type=int, default=2)
     options.add_argument("--capture", action="store_true")
-    options.add_argument("--steps", type=int, default=12)
+    options.add_argument("--steps", type=int, default=12, help="of a burst at least (12)")
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--json", type=Path)
     return options
