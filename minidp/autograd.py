@@ -169,12 +169,16 @@ class set_grad_enabled(Recorded):
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
         super().__enter__()
+        self._is_entered = True
 
     def __enter__(self) -> None:
-        pass
+        if not self._is_entered:
+            super().__enter__()
+        self._is_entered = False
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        self.__exit__()
+        with self:
+            pass
         return super().__call__(function)
 
 

@@ -283,6 +283,16 @@ def test_no_grad_records_nothing_in_this_thread_only():
     assert seen == [True] and is_grad_enabled()
 
 
+def test_one_set_grad_enabled_serves_several_blocks_and_functions():
+    off = set_grad_enabled(False)
+    for _ in range(2):
+        with off, off:
+            assert not is_grad_enabled()
+        assert is_grad_enabled()
+    functions = [off(is_grad_enabled), off(is_grad_enabled)]
+    assert [each() for each in functions] == [False, False] and is_grad_enabled()
+
+
 def test_no_grad_ends_with_an_exception_and_decorates():
     with pytest.raises(ZeroDivisionError), no_grad():
         raise ZeroDivisionError
