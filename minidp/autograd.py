@@ -151,14 +151,18 @@ class Recorded:
 
         @wraps(function)
         def steps(*args: Any, **named: Any) -> Any:
-            generator, sent = function(*args, **named), None
+            generator = function(*args, **named)
+            go, given = generator.send, None
             while True:
                 with switched(grad=self._grad):
                     try:
-                        found = generator.send(sent)
+                        found = go(given)
                     except StopIteration as end:
                         return end.value
-                sent = yield found
+                try:
+                    go, given = generator.send, (yield found)
+                except BaseException as error:  # also the end of a loop that leaves it early
+                    go, given = generator.throw, error
 
         return steps if isgeneratorfunction(function) else call
 

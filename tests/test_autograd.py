@@ -305,6 +305,27 @@ def test_no_grad_ends_with_an_exception_and_decorates():
     assert not double(leaf(1.0)).requires_grad and not double(leaf(1.0)).requires_grad
 
 
+def test_a_generator_under_no_grad_is_told_of_errors_and_of_its_end():
+    seen = []
+
+    @no_grad()
+    def steps():
+        try:
+            yield "first"
+        except ValueError:
+            yield is_grad_enabled()
+        finally:
+            seen.append(is_grad_enabled())
+
+    running = steps()
+    assert next(running) == "first" and running.throw(ValueError) is False
+    running.close()
+    left = steps()
+    next(left)
+    left.close()
+    assert seen == [False, False] and is_grad_enabled()
+
+
 def test_create_graph_records_also_under_no_grad():
     x = leaf(3.0)
     y = x**3
