@@ -151,14 +151,18 @@ class Recorded:
 
         @wraps(function)
         def steps(*args: Any, **named: Any) -> Any:
-            generator, sent = function(*args, **named), None
+            generator = function(*args, **named)
+            go, given = generator.send, None
             while True:
                 with switched(grad=self._grad):
                     try:
-                        found = generator.send(sent)
+                        found = go(given)
                     except StopIteration as end:
                         return end.value
-                sent = yield found
+                try:
+                    go, given = generator.send, (yield found)
+                except BaseException as error:  # also the end of a loop that leaves it early
+                    go, given = generator.throw, error
 
         return steps if isgeneratorfunction(function) else call
 
@@ -169,12 +173,16 @@ class set_grad_enabled(Recorded):
     def __init__(self, mode: bool) -> None:
         super().__init__(mode)
         super().__enter__()
+        self._is_entered = True
 
     def __enter__(self) -> None:
-        pass
+        if not self._is_entered:
+            super().__enter__()
+        self._is_entered = False
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        self.__exit__()
+        with self:
+            pass
         return super().__call__(function)
 
 

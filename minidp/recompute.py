@@ -43,8 +43,9 @@ def checkpoint_sequential(
     """A Sequential, or a list of functions, in ``segments`` parts, all but the last of them by
     ``checkpoint``."""
     each = list(functions.children() if hasattr(functions, "children") else functions)
+    known = 1 <= segments <= len(each)
+    refuse(not known, f"checkpoint_sequential: {segments} segments of {len(each)} functions")
     size = len(each) // segments
-    refuse(size < 1, f"checkpoint_sequential: {segments} segments of {len(each)} functions")
 
     def part(x: Any, layers: list[Any]) -> Any:
         return reduce(lambda value, layer: layer(value), layers, x)

@@ -283,6 +283,16 @@ def test_no_grad_records_nothing_in_this_thread_only():
     assert seen == [True] and is_grad_enabled()
 
 
+def test_one_set_grad_enabled_serves_several_blocks_and_functions():
+    off = set_grad_enabled(False)
+    for _ in range(2):
+        with off, off:
+            assert not is_grad_enabled()
+        assert is_grad_enabled()
+    functions = [off(is_grad_enabled), off(is_grad_enabled)]
+    assert [each() for each in functions] == [False, False] and is_grad_enabled()
+
+
 def test_no_grad_ends_with_an_exception_and_decorates():
     with pytest.raises(ZeroDivisionError), no_grad():
         raise ZeroDivisionError
@@ -293,6 +303,27 @@ def test_no_grad_ends_with_an_exception_and_decorates():
         return x * 2.0
 
     assert not double(leaf(1.0)).requires_grad and not double(leaf(1.0)).requires_grad
+
+
+def test_a_generator_under_no_grad_is_told_of_errors_and_of_its_end():
+    seen = []
+
+    @no_grad()
+    def steps():
+        try:
+            yield "first"
+        except ValueError:
+            yield is_grad_enabled()
+        finally:
+            seen.append(is_grad_enabled())
+
+    running = steps()
+    assert next(running) == "first" and running.throw(ValueError) is False
+    running.close()
+    left = steps()
+    next(left)
+    left.close()
+    assert seen == [False, False] and is_grad_enabled()
 
 
 def test_create_graph_records_also_under_no_grad():

@@ -134,6 +134,8 @@ def test_samples_of_many_rows_at_once():
     assert [batch.tolist() for batch in DataLoader(Tens(), 3)] == [[0, 10, 20], [30]]
     assert list(DataLoader(Tens(), 3, collate_fn=list)) == [[0, 10, 20], [30]]
     assert list(DataLoader(Tens(), batch_size=None)) == [0, 1, 2, 3]
+    batches = DataLoader(Tens(), batch_sampler=[[3, 1], []], collate_fn=list)
+    assert list(batches) == [[30, 10], []]
 
 
 def test_what_makes_no_sampler_or_loader():

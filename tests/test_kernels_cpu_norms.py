@@ -1,5 +1,9 @@
 """Normalisation by rows, groups and channels: awkward sizes, long sums, memory of its own."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -79,3 +83,20 @@ def test_large_results_begin_at_cache_lines():
     x = drawn(40, 1031)
     results = [normalize.layer_norm(x, axes=1, eps=EPS, center=True)[0] for _ in range(5)]
     assert all(y.ctypes.data % 64 == 0 and y.flags.writeable for y in results)
+
+
+WITHOUT = """
+import numpy as np
+from minidp.kernels.cpu import _batch_passes, batch_norm
+_batch_passes.NEAR = 64  # bytes: what is larger would be asked for
+x = np.random.default_rng(0).standard_normal((9, 5)).astype(np.float32)
+y, mean, var = batch_norm.batch_norm_own(x, eps=1e-5)
+assert np.allclose(y, (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5), atol=1e-5)
+dx, *_ = batch_norm.batch_norm_own_back(np.ones_like(x), x, mean, var, eps=1e-5)
+assert np.allclose(dx, 0, atol=1e-5)
+"""
+
+
+def test_large_arrays_without_the_compiler():
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    subprocess.run([sys.executable, "-c", WITHOUT], env=environment, check=True, timeout=120)

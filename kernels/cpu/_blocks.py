@@ -11,11 +11,11 @@ the tiles before: a few bytes further in each of their steps, so that all of it 
 from collections import namedtuple
 
 from ._machine_code import call, move
+from ._memory import LINE
 from ._microkernel import loops
 from ._nests import nest
 from ._transpose import turn
 
-LINE = 64  # bytes that a cache moves at once
 LENGTH = loops((1, 1, 1)).nbytes  # of what a tile wants to know
 ALWAYS, UNALIGNED = 1, 2  # when b is packed: always, or if its rows do not begin with lines
 COPIED, FRAMED = 1, 2  # ways to pack a: columns that are contiguous, rows that are

@@ -3,7 +3,7 @@
 Each step multiplies its rows by the same weights, which are laid out once for all of them.
 """
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ._memory import empty
 FEW = 3  # steps for which weights are not worth laying out
 
 
-@cache
+@lru_cache(1024)
 def spans(sizes, reverse):
     """(first row, rows) of each step, in the order of computing."""
     starts = np.cumsum((0, *sizes[:-1]), dtype=np.int64)
@@ -31,7 +31,7 @@ def laid_out(b, sizes):
     return plan, _small.numbers(), empty(count, b.dtype)
 
 
-@cache
+@lru_cache(1024)
 def _planned(dtype, shape, sizes):
     """The plan, and how many values there are in panels."""
     if len(sizes) <= FEW or host() is None:

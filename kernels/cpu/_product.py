@@ -30,7 +30,6 @@ from ._blocks import (
     ALWAYS,
     COPIED,
     FRAMED,
-    LINE,
     OF_A,
     OF_B,
     OF_Y,
@@ -40,7 +39,7 @@ from ._blocks import (
 )
 from ._layout import ready
 from ._machine_code import host
-from ._memory import empty
+from ._memory import LINE, empty
 from ._microkernel import loops, tile
 from ._panels import copying
 from ._transpose import transpose

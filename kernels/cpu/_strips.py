@@ -11,9 +11,9 @@ from collections import namedtuple
 from ._direct import clear
 from ._jit import copy, part
 from ._machine_code import fetch
+from ._memory import LINE
 
 Grid = namedtuple("Grid", "high wide depth offset_h offset_w")  # images, and where tiles begin
-LINE = 64  # bytes that a cache moves at once
 VALUES = 1 << 15  # of a strip, about: half the second cache is left for what is done with it
 
 

@@ -10,8 +10,9 @@ images of the next block, and where results will be written. So less time passes
 from collections import namedtuple
 
 from ._machine_code import call
+from ._memory import LINE
 from ._nests import nest
-from ._strips import LINE, ask, lay
+from ._strips import ask, lay
 from ._transforms import OUTPUTS
 
 GAP = 16  # values between planes: planes a power of two apart would share lines of the cache

@@ -51,7 +51,7 @@ def samples(dataset: Any, rows: Array, key: Key) -> list[Any]:
     then what it draws depends on the first row."""
     if not hasattr(dataset, "__getitems__"):
         return [sample(dataset, int(row), key) for row in rows]
-    with switched(generator=draws(key, int(rows[0]))):
+    with switched(generator=draws(key, int(rows[0]) if len(rows) else 0)):
         return list(dataset.__getitems__(rows.tolist()))
 
 

@@ -22,7 +22,7 @@ __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 
 def check_reduction(reduction: str, *more: str) -> str:
-    """``reduction``, or a ValueError when it is unknown."""
+    """``reduction``, or an ArgumentError when it is unknown."""
     known = ("mean", "sum", "none", *more)
     if reduction not in known:
         raise ArgumentError(
