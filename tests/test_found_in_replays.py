@@ -151,6 +151,8 @@ CHANGES = {
     "parameter": reassigned,
     "list of modules": lambda model: model.more.__setitem__(0, nn.Linear(2, 2, bias=False)),
     "deleted": lambda model: delattr(model, "flag"),
+    "hook": lambda model: model[0].register_forward_hook(lambda module, given, y: y * 2),
+    "hook before": lambda model: model[4].register_forward_pre_hook(lambda module, x: -x[0]),
 }
 
 

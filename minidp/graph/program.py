@@ -43,7 +43,8 @@ class Program:
         """Whether its next run shall bind it."""
         self._shared = [(tensor, *known) for tensor, known in graph.shared.items()]
         self._copies = [*graph.copies.items()]
-        self._modules = [(each, *known, each._changes) for each, *known in graph.modules.items()]
+        self._modules = [(module, training, module._changes, _hooks(module))
+                         for module, training in graph.modules.items()]  # fmt: skip
         self._present = [(node, has) for node, has in graph.present.items() if has is not None]
         self._reads = list(graph.reads.items())
         self.rests = not (self._shared or self._modules or self._present or self._reads)
@@ -106,16 +107,18 @@ class Program:
 
     def valid(self) -> bool:
         """Whether all is as the program expects it: parameters and buffers lie where they lay and
-        are trained or not, modules train or not and hold what they held, leaves have a gradient or
-        none, and what Python looked at holds the same."""
+        are trained or not, modules train or not, hold what they held and have the hooks that they
+        had, leaves have a gradient or none, and what Python looked at holds the same."""
         for tensor, array, node in self._shared:
             if tensor.array is not array or tensor.node is not node:
                 return False
         for tensor, moment in self._copies:
             if tensor.version[0] != moment:
                 return False
-        for module, training, changes in self._modules:
+        for module, training, changes, hooks in self._modules:
             if module.training is not training or module._changes != changes:
+                return False
+            if _hooks(module) != hooks:
                 return False
         for leaf, has in self._present:
             if (leaf.grad is not None) is not has:
@@ -141,3 +144,8 @@ def constants_of(graph: Graph) -> dict[Value, Array]:
     """The constants that the step makes anew each time, as they were made."""
     return {value: value.constant() for value in graph.outside()
             if value.kind == STATE and value.made}  # fmt: skip
+
+
+def _hooks(module: Any) -> list[Any]:
+    """The handles of a module's hooks, in order."""
+    return [*module._forward_pre_hooks, *module._forward_hooks, *module._backward_hooks]

@@ -30,7 +30,7 @@ def noise(xp: Any, x: Array, key: Key, row: int, batch_dim: int | None) -> Array
 def _words(xp: Any, x: Array, key: Key, row: int, batch_dim: int | None) -> Array:
     """A random word for each element of x, by its place in its global row."""
     if batch_dim is None:
-        return words(xp, key, row, 1, x.size).reshape(x.shape)
+        return words(xp, key, 0, 1, x.size).reshape(x.shape)
     shape = xp.moveaxis(x, batch_dim, 0).shape
     count = int(np.prod(shape[1:], dtype=int))
     return xp.moveaxis(words(xp, key, row, shape[0], count).reshape(shape), 0, batch_dim)
