@@ -38,6 +38,8 @@ class Together:
         self._made_for: Any = None
         self._updates: list[Update] = []
         self._bound: Any = None
+        self._held: list[Array] = []
+        """The arrays whose addresses are in the table, so that no other gets their places."""
 
     def run(
         self, runs: Sequence[tuple[int, int, Any]], state: dict[str, Array], given: list[Array],
@@ -79,8 +81,8 @@ class Together:
             return
         try:
             updates = [Update(self.optimizer, self.bucket, 0, run, 1) for run in runs]
-            arrays = [self.data, *state.values()]
-            self._bound = _table(updates, arrays, list(state), given, first)
+            self._held = [self.data, *state.values()]
+            self._bound = _table(updates, self._held, list(state), given, first)
             self._updates = updates
         except GraphError:  # a rule that has no kernel of this kind, or none for the dtype
             return
