@@ -11,6 +11,7 @@ cache.
 import numba
 import numpy as np
 
+from ._few import FEW, squares_of, sum_of
 from ._jit import compiled, part, summing
 from ._machine_code import fetch
 from ._memory import LINE
@@ -20,7 +21,6 @@ NEAR = 1 << 20  # bytes of an array that may well be in the second cache
 AHEAD = 2048  # bytes from what is read to what is asked for: half a page
 PORTION = 4096  # bytes asked for at a time: the buffers of the caches hold no more
 TOGETHER = 16  # rows whose cotangents are added in x's dtype, before their sum is in float64
-FEW = 512  # places of a channel whose sum is one term of a sum in float64: added in many lanes
 
 
 @part
@@ -211,11 +211,11 @@ def moments_of(x, k):
     count, total, squares = x.shape[0] * x.shape[2], 0.0, 0.0
     for i in range(x.shape[0]):
         for first in range(0, x.shape[2], FEW):
-            total += _sum(x[i, k, first : first + FEW])
+            total += sum_of(x[i, k, first : first + FEW])
     mean = x.dtype.type(total / count)
     for i in range(x.shape[0]):
         for first in range(0, x.shape[2], FEW):
-            squares += _squares(x[i, k, first : first + FEW], mean)
+            squares += squares_of(x[i, k, first : first + FEW], mean)
     return mean, squares / count
 
 
@@ -267,22 +267,6 @@ def slopes_of(g, x, mean, shift, scale, taken, dx, floor):
         d = x[j] - mean
         slope = zero if d * scale + shift <= floor else g[j]
         dx[j] = (slope - level - d * along) * scale
-
-
-@summing
-def _sum(x):
-    total = x.dtype.type(0)
-    for j in range(x.shape[0]):
-        total += x[j]
-    return total
-
-
-@summing
-def _squares(x, mean):
-    total = x.dtype.type(0)
-    for j in range(x.shape[0]):
-        total += (x[j] - mean) * (x[j] - mean)
-    return total
 
 
 @summing

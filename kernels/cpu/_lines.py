@@ -10,19 +10,18 @@ of a Sapphire Rapids: to write 18 KB that both have read takes 9 us, behind this
 from llvmlite import ir
 
 from ._address import start
+from ._memory import LINE
 from ._native import I32, I64, POINTER, Code, once
 from ._notes import Note
 
-BYTES = 64
-"""Of a cache line."""
 NAME = "llvm.prefetch.p0"
 
 
 def fetched(array, write):
     """The note that asks for the lines of a dense array that stays where it is, to ``write`` to
     them or only to read."""
-    first = start(array) // BYTES * BYTES
-    lines = -(-(start(array) + array.nbytes - first) // BYTES)
+    first = start(array) // LINE * LINE
+    lines = -(-(start(array) + array.nbytes - first) // LINE)
     note = Note(_fetch(int(write))[0], [first, lines], [], "fetch lines")
     note.keeps = array
     return note
@@ -37,7 +36,7 @@ def _fetch(write):
     fetch, near, data = ir.Function(code.module, kind, NAME), I32(3), I32(1)
     first = builder.bitcast(code.words(code.load(frame, 0)), POINTER)
     with code.each(code.load(frame, 1)) as line:
-        place = builder.gep(first, [builder.mul(line, I64(BYTES))])
+        place = builder.gep(first, [builder.mul(line, I64(LINE))])
         builder.call(fetch, [place, I32(write), near, data])
     builder.ret(I32(0))
     return code.address()

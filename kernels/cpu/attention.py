@@ -18,6 +18,7 @@ from ._jit import compiled, part, summing
 from ._layout import ready, served
 from ._math import exp, larger
 from ._memory import empty
+from ._packed import lay_out_turned, multiply
 
 BLOCK, LEAST = 2**16, 32  # scores of a block; its queries, at least
 FEW = 8  # queries for which keys and values are not worth laying out
@@ -113,7 +114,7 @@ def _which(masks, batch):
 def _forward(tools, q, k, v, mask, which, scale, causal, y, rest, scaled, scores):
     zero = q.dtype.type(0)  # of one type with scores: else exponentials would be float64's
     for b in range(q.shape[0]):
-        _lay_out(tools[1], k[b], tools[3])
+        lay_out_turned(tools[1], k[b], tools[3])
         for start in range(0, q.shape[1], scaled.shape[0]):
             n, width = _extent(start, scaled.shape[0], q, k, causal)
             block = scores[: n * width].reshape(n, width)
@@ -140,8 +141,8 @@ def _backward(
 ):
     dq[:], dk[:], dv[:] = 0, 0, 0
     for b in range(q.shape[0]):
-        _lay_out(tools[1], k[b], tools[3])
-        _lay_out(tools[1], v[b], tools[4])
+        lay_out_turned(tools[1], k[b], tools[3])
+        lay_out_turned(tools[1], v[b], tools[4])
         for start in range(0, q.shape[1], scaled.shape[0]):
             n, width = _extent(start, scaled.shape[0], q, k, causal)
             block = scores[: n * width].reshape(n, width)
@@ -191,12 +192,6 @@ def _score(tools, q, k, mask, which, scale, causal, b, start, scaled, block):
 
 
 @part
-def _lay_out(plan, b, panels):
-    if plan.shape[0]:
-        _small.turned(plan, b, panels)
-
-
-@part
 def _add(tools, a, b, c):
     """c += a b."""
     blas, plan, numbers = tools[0], tools[1], tools[2]
@@ -223,14 +218,7 @@ def _add_turned(tools, a, b, c):
 @part
 def _add_by_panels(tools, a, b, panels, c):
     """c += a b^T, where b^T is laid out in panels."""
-    blas, plan, numbers = tools[0], tools[1], tools[2]
-    (rows, sums), columns = a.shape, b.shape[0]
-    if plan.shape[0]:
-        _small.product(plan, numbers, c.itemsize, (rows, sums, columns), a.ctypes.data, (sums, 1),
-                       panels.ctypes.data, (sums * plan[0], plan[0]), c.ctypes.data,
-                       columns)  # fmt: skip
-    else:
-        add_product(blas, a, b.T, c)
+    multiply(tools[0], tools[1], tools[2], a, b.T, panels, c)
 
 
 @part

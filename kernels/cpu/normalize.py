@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
+from ._few import FEW, squares_of, sum_of
 from ._jit import compiled, part, summing
 from ._layout import ready, served
 from ._memory import empty
 
 BLOCK = 64  # rows whose sum is one term of a weight's cotangent
-TOGETHER = 512  # values of a row whose sum is one term of its own: added in many lanes
 
 
 def group_norm(x, weight=None, bias=None, *, groups, eps, center):
@@ -129,8 +129,8 @@ def _flush(part, dweight, dbias):
 def _sum(x, i):
     """The sum of a row: in float64, of some values at a time in x's dtype."""
     total = 0.0
-    for first in range(0, x.shape[1], TOGETHER):
-        total += _few(x[i, first : first + TOGETHER])
+    for first in range(0, x.shape[1], FEW):
+        total += sum_of(x[i, first : first + FEW])
     return total
 
 
@@ -138,24 +138,8 @@ def _sum(x, i):
 def _squares(x, i, level):
     """The sum of the squares of a row less ``level``, likewise."""
     total = 0.0
-    for first in range(0, x.shape[1], TOGETHER):
-        total += _few_squares(x[i, first : first + TOGETHER], level)
-    return total
-
-
-@summing
-def _few(x):
-    total = x.dtype.type(0)
-    for k in range(x.shape[0]):
-        total += x[k]
-    return total
-
-
-@summing
-def _few_squares(x, level):
-    total = x.dtype.type(0)
-    for k in range(x.shape[0]):
-        total += (x[k] - level) * (x[k] - level)
+    for first in range(0, x.shape[1], FEW):
+        total += squares_of(x[i, first : first + FEW], level)
     return total
 
 
