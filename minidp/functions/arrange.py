@@ -162,7 +162,8 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last axis on a diagonal of two axes."""
     axes = tuple(axes_in_order("diag_embed", (dim1, dim2), input.ndim + 1))
-    rest, size = iter(input.shape[:-1]), input.shape[-1] + abs(offset)
+    size = input.shape[real_axis(input, "diag_embed", -1)] + abs(offset)
+    rest = iter(input.shape[:-1])
     shape = tuple(size if a in axes else next(rest) for a in range(input.ndim + 1))
     return ops.put_diagonal(input, shape=shape, offset=offset, axes=axes)
 
@@ -285,5 +286,5 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if input.ndim != 1 or r < 0:
         raise ShapeError(f"combinations of {r} of {input.shape}: expected a vector, and 0 or more")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = np.array([*choose(range(input.numel()), r)], int).reshape(-1, r)
+    rows = np.array([*choose(range(input.numel()), r)], int).reshape((-1, r) if r else (0,))
     return get(input, key=(place(rows, input.device),))

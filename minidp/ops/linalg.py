@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import LinAlgError
+from minidp.errors import DTypeError, LinAlgError
 from minidp.op import op
 from minidp.ops.adjoint import given
 from minidp.ops.elementwise import full_like
@@ -44,8 +44,9 @@ def solved(name: str, function: Callable[..., Any], *arrays: Array) -> Any:
     """What ``function`` of NumPy's linear algebra gives; a LinAlgError that names the op."""
     try:
         return function(*arrays)
-    except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"{name}: {error}, in {arrays[0].shape}") from error
+    except (np.linalg.LinAlgError, TypeError) as error:
+        kind = DTypeError if isinstance(error, TypeError) else LinAlgError
+        raise kind(f"{name}: {error}, in {arrays[0].shape}") from error
 
 
 @op("f:... n n -> ... n n", x=lambda g, y: -matmul(flipped(y), matmul(g, flipped(y))))
@@ -129,7 +130,8 @@ def _eigh_rule(g: Any, w: Any, v: Any) -> Any:
     middle = 0.0 if g.get(0) is None else diagonals(g[0])
     if g.get(1) is not None:
         middle = middle + gaps(w) * matmul(flipped(v), g[1])
-    return matmul(v, matmul(middle, flipped(v)))
+    x = matmul(v, matmul(middle, flipped(v)))
+    return (x + flipped(x)) / 2  # of a symmetric matrix, as PyTorch has it
 
 
 @op("f:... n n -> ... n, ... n n", outputs="w v", x=_eigh_rule)
