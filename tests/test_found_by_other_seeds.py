@@ -124,6 +124,15 @@ def test_smoothed_images_of_one_place_with_aligned_corners_are_the_first_place()
         assert y[0, 0].tolist() == values
 
 
+def test_casts_that_overflow_say_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = dp.tensor([1e76, -1e300], dtype=dp.float64)
+        assert x.float().tolist() == x.half().tolist() == x.to(dp.float16).tolist() == [INF, -INF]
+        y = (x.requires_grad_() * 1).float()
+        assert y.tolist() == [INF, -INF] and dp.grad(y.sum(), x)[0].tolist() == [1, 1]
+
+
 def test_norms_of_matrices_without_elements():
     for order in (1, 2, INF):
         assert dp.linalg.matrix_norm(dp.ones(0, 0), order).item() == 0
