@@ -139,3 +139,22 @@ def test_norms_of_matrices_without_elements():
     assert dp.linalg.norm(dp.ones(0, 3), 2).item() == 0
     assert dp.linalg.cond(dp.ones(2, 0, 0)).tolist() == [0, 0]
     assert dp.combinations(dp.ones(3), 0).shape == (0,)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_running_statistics_given_to_functions_follow_in_captured_steps(fuse, channels):
+    for normalise in (F.batch_norm, F.instance_norm):
+        runs = [(dp.zeros(channels), dp.ones(channels)) for _ in range(2)]
+        held = {"use_input_stats" if normalise is F.instance_norm else "training": True}
+
+        def step(x, mean, var, held=held, normalise=normalise):
+            return normalise(x, mean, var, **held).sum()
+
+        captured = dp.capture(step, fuse=fuse)
+        for i in range(5):
+            x = dp.randn(4, channels, 5) + i
+            step(x, *runs[0])
+            captured(x, *runs[1])
+            for mine, its in zip(*runs, strict=True):
+                assert mine.tolist() == its.tolist(), (normalise, i)
