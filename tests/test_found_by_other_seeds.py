@@ -158,3 +158,21 @@ def test_running_statistics_given_to_functions_follow_in_captured_steps(fuse, ch
             captured(x, *runs[1])
             for mine, its in zip(*runs, strict=True):
                 assert mine.tolist() == its.tolist(), (normalise, i)
+
+
+@pytest.mark.parametrize("fuse", [False, True])
+def test_diagonals_can_be_written_to_in_captured_steps(fuse):
+    def step(x):
+        y = x.t() * 1.0
+        y.diagonal().fill_(7.0)
+        z = x.diagonal_scatter(dp.zeros(2), 0)
+        return y, z, dp.grad((y * y + z * z).sum(), x)[0]
+
+    x = dp.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    captured = dp.capture(step, fuse=fuse)
+    for _ in range(4):
+        assert [y.tolist() for y in captured(x)] == [
+            [[7, 3], [2, 7]], [[0, 2], [3, 0]], [[0, 8], [12, 0]]]  # fmt: skip
+    frozen = dp.ones(1, 1).expand(2, 2).diagonal()
+    with pytest.raises((ValueError, RuntimeError)):
+        frozen.fill_(2.0)

@@ -152,10 +152,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     axes = tuple(axes_in_order("diagonal", (dim1, dim2), input.ndim))
     if input.ndim < 2 or axes[0] == axes[1]:
         raise ShapeError(f"diagonal({input.shape}): expected two axes, got {dim1} and {dim2}")
-    y = ops.diagonal(input, offset=offset, axes=axes)
-    if isinstance(y.array, np.ndarray) and input.array.flags.writeable:
-        y.array.flags.writeable = True  # NumPy's is not, for no reason that holds here
-    return y
+    return ops.diagonal(input, offset=offset, axes=axes)
 
 
 @method()

@@ -91,8 +91,7 @@ def cofactors(xp: Any, x: Array) -> Array:
     x=lambda g, x, logabs: reshape(given(g, 1, logabs), shape=(*logabs.shape, 1, 1))
     * flipped(inv(x)))  # fmt: skip
 def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
-    """The sign of the determinant, whose derivative is 0, and log |det x|, without overflow; its
-    derivative is x^-T."""
+    """The sign of det x, whose derivative is 0, and log |det x|, without overflow: x^-T."""
     return xp.linalg.slogdet(x)
 
 
@@ -129,9 +128,9 @@ def row_and_column(values: Any) -> tuple[Any, Any]:
 def _eigh_rule(g: Any, w: Any, v: Any) -> Any:
     middle = 0.0 if g.get(0) is None else diagonals(g[0])
     if g.get(1) is not None:
-        middle = middle + gaps(w) * matmul(flipped(v), g[1])
-    x = matmul(v, matmul(middle, flipped(v)))
-    return (x + flipped(x)) / 2  # of a symmetric matrix, as PyTorch has it
+        inner = matmul(flipped(v), g[1])
+        middle = middle + gaps(w) * (inner - flipped(inner)) / 2
+    return matmul(v, matmul(middle, flipped(v)))
 
 
 @op("f:... n n -> ... n, ... n n", outputs="w v", x=_eigh_rule)
