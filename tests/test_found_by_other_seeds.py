@@ -176,3 +176,32 @@ def test_diagonals_can_be_written_to_in_captured_steps(fuse):
     frozen = dp.ones(1, 1).expand(2, 2).diagonal()
     with pytest.raises((ValueError, RuntimeError)):
         frozen.fill_(2.0)
+
+
+def test_names_that_lessons_use():
+    from minidp.utils.data.dataset import Dataset, random_split
+    from minidp.utils.data.sampler import SubsetRandomSampler
+
+    assert Dataset is dp.utils.data.Dataset is dp.data.Dataset and random_split
+    assert SubsetRandomSampler is dp.utils.data.sampler.SubsetRandomSampler
+    assert dp.ones(2)[:, dp.newaxis].shape == (2, 1)
+    kind = dp.accelerator.current_accelerator() if dp.accelerator.is_available() else None
+    assert (kind is not None) == dp.cuda.is_available() == (dp.accelerator.device_count() > 0)
+    assert not dp.backends.mps.is_available()
+
+
+def test_assert_close():
+    close, x = dp.testing.assert_close, dp.tensor([1.0, NAN])
+    close(x[:1], dp.tensor([1.000001], requires_grad=True))
+    close({"a": [1, dp.ones(2)]}, {"a": [1, dp.ones(2)]})
+    close(x, x, equal_nan=True)
+    close(dp.ones(1), dp.ones(1, dtype=dp.float64), check_dtype=False)
+    close(1.0, 1.1, rtol=0.2, atol=0.0)
+    for actual, expected in ((x, x), (x[:1], x), (dp.ones(1), dp.ones(1).double()), (1, 2),
+                             ([1], [1, 2]), ({"a": 1}, {"b": 1}), (1.0, 1.00001)):  # fmt: skip
+        with pytest.raises(AssertionError, match="assert_close"):
+            close(actual, expected)
+    with pytest.raises(AssertionError, match="mine"):
+        close(1, 2, msg="mine")
+    with pytest.raises(ValueError, match="both"):
+        close(1, 1, rtol=0.1)
