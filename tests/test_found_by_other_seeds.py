@@ -205,3 +205,24 @@ def test_assert_close():
         close(1, 2, msg="mine")
     with pytest.raises(ValueError, match="both"):
         close(1, 1, rtol=0.1)
+
+
+def test_modes_of_distributions():
+    from minidp import distributions as given
+
+    p = dp.tensor([0.2, 0.7, 0.5])
+    assert given.Bernoulli(p).mode.tolist()[:2] == [0, 1]
+    assert math.isnan(given.Bernoulli(p).mode[2].item())
+    normal = given.Independent(given.Normal(p, dp.ones(3)), 1)
+    assert normal.mode.tolist() == p.tolist()
+    assert given.Categorical(p).mode.item() == 1
+    assert math.isnan(given.Uniform(0.0, dp.tensor(1.0)).mode.item())
+
+
+@pytest.mark.parametrize("wrong", [5, dp.ones(3), np.ones(2)])
+def test_what_a_hook_gives_is_a_gradient(wrong):
+    x = dp.ones(2, requires_grad=True)
+    x.register_hook(lambda g: wrong)
+    with pytest.raises((TypeError, RuntimeError), match="a hook of a gradient of shape"):
+        (x * 2).sum().backward()
+    assert x.grad is None
