@@ -61,7 +61,8 @@ from minidp.types import int32 as int
 from minidp.types import int64 as long
 
 if TYPE_CHECKING:
-    from minidp import backends, cuda, data, distributions, linalg, nn, optim, utils
+    from minidp import backends, cuda, data, distributions, linalg, nn, optim, testing, utils
+    from minidp.cuda import accelerator
     from minidp.graph.captured import capture as capture
     from minidp.parallel.batch import Batch, Whole
     from minidp.parallel.launch import launch as launch
@@ -76,7 +77,8 @@ LAYERS = ("adaptive_avg_pool1d", "adaptive_max_pool1d", "avg_pool1d", "bilinear"
 """Of ``nn.functional`` what PyTorch has here too, with the same arguments."""
 
 LATER = {"backends": "", "cuda": "", "data": "", "distributions": "", "linalg": "", "nn": "",
-         "optim": "", "utils": "", "Batch": "parallel", "Scheduler": "parallel",
+         "optim": "", "testing": "", "utils": "", "accelerator": "cuda",
+         "Batch": "parallel", "Scheduler": "parallel",
          "Whole": "parallel", "World": "parallel",
          "capture": "graph.captured", "launch": "parallel",
          "get_float32_matmul_precision": "backends", "set_float32_matmul_precision": "backends",
@@ -94,6 +96,9 @@ def __getattr__(name: str) -> Any:
 
 autograd.functional = derivatives  # type: ignore[attr-defined]  # PyTorch's path
 sys.modules["minidp.autograd.functional"] = derivatives  # which can be imported from
+
+newaxis = None
+"""What adds an axis, as an index."""
 
 Size: type[tuple[Any, ...]] = tuple
 """What shapes are."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import GraphError, ShapeError
+from minidp.errors import DTypeError, GraphError, ShapeError
 from minidp.mode import mode, quietly
 from minidp.node import RETAIN, Node
 from minidp.op import OPS
@@ -225,6 +225,9 @@ def _shown(hooks: dict[Any, Any], g: Any) -> Any:
     for hook in [hook for hook in hooks.values() if hook is not None]:
         changed = hook(g if isinstance(g, Tensor) else Tensor(g))
         if changed is not None:
+            if not isinstance(changed, Tensor) or changed.shape != g.shape:
+                raise DTypeError(f"a hook of a gradient of shape {g.shape} gave {changed!r}; "
+                                 "expected a tensor of that shape, or None")  # fmt: skip
             g = changed if isinstance(g, Tensor) else changed.array
     return g
 

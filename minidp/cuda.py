@@ -206,3 +206,10 @@ def _index(device: Any) -> int:
 
 def _properties(device: Any) -> Any:
     return _cupy().cuda.runtime.getDeviceProperties(_index(device))
+
+
+accelerator = SimpleNamespace(
+    is_available=is_available, device_count=device_count,
+    current_accelerator=lambda: as_device("cuda") if is_available() else None,
+)  # fmt: skip
+"""``dp.accelerator``: GPUs, by PyTorch's name for what is faster than the CPU."""

@@ -202,6 +202,8 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     if p not in (None, 2, -2):
         return matrix_norm(input, p) * matrix_norm(inv(input), p)
     s = svdvals(input)
+    if s.shape[-1] == 0:
+        return s.detach().sum(-1)
     first, last = s.select(-1, 0), s.select(-1, -1)
     return last / first if p == -2 else first / last
 
@@ -239,6 +241,8 @@ def matrix_norm(input: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: b
         y = svdvals(x).sum(-1)
     else:
         many = svdvals(x) if ord in (2, -2) else abs(x).sum(-2 if ord in (1, -1) else -1)
+        if ord > 0 and not many.shape[-1]:
+            many = many.new_zeros((*many.shape[:-1], 1))
         y = (reduce.amax if ord > 0 else reduce.amin)(many, dim=-1)
     for axis in sorted(axes) if keepdim else ():
         y = unsqueeze(y, axis)

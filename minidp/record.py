@@ -235,7 +235,10 @@ def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
     if not op.bare or type(array) is not np.ndarray or mode.watch is not None:
         return apply(op, (x,), constants)
     try:
-        y = op.body(np, array, **constants)
+        if "dtype" in constants and not quiet.get():  # a cast may overflow; other views only look
+            y = mode.run(op.body, np, array, **constants)
+        else:
+            y = op.body(np, array, **constants)
     except ValueError:
         return apply(op, (x,), constants)  # which says what does not fit
     if x is array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minidp.autograd import enable_grad, grad
-from minidp.errors import DTypeError, MinidpError
+from minidp.errors import ArgumentError, DTypeError, MinidpError
 from minidp.mode import mode, switched
 from minidp.parallel.faults import Fault
 from minidp.tensor import Tensor
@@ -79,6 +79,48 @@ def gradgradcheck(
         return tuple(g for g in found if g is not None)
 
     return gradcheck(gradients, [*given, *cotangents], seed=seed, **options)
+
+
+def assert_close(
+    actual: Any, expected: Any, *, rtol: float | None = None, atol: float | None = None,
+    equal_nan: bool = False, check_dtype: bool = True, msg: str | None = None,
+) -> None:  # fmt: skip
+    """Raise an AssertionError unless |actual - expected| <= atol + rtol |expected| everywhere, and
+    shapes and dtypes are equal; in sequences and dicts, of each part. Tolerances go by the dtype.
+
+    >>> from minidp.testing import assert_close
+    >>> assert_close(dp.ones(2), dp.ones(2) + 1e-7)
+    """
+    if (rtol is None) != (atol is None):
+        raise ArgumentError("assert_close: give both rtol and atol, or neither")
+    options: Any = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "check_dtype": check_dtype}
+    if isinstance(expected, (dict, list, tuple)):
+        parts: Any = expected if isinstance(expected, dict) else dict(enumerate(expected))
+        found: Any = actual if isinstance(actual, dict) else dict(enumerate(actual))
+        if parts.keys() != found.keys():
+            raise AssertionError(msg or f"assert_close: parts {[*found]} and {[*parts]}")
+        for key in parts:
+            assert_close(found[key], parts[key], msg=msg, **options)
+        return
+    arrays: Any = [_host(x) if isinstance(x, Tensor) else x for x in (actual, expected)]
+    a, b = map(np.asarray, arrays)
+    named = hasattr(actual, "dtype") and hasattr(expected, "dtype")
+    if a.shape != b.shape or (check_dtype and named and a.dtype != b.dtype):
+        raise AssertionError(msg or f"assert_close: {a.dtype}{a.shape} and {b.dtype}{b.shape}")
+    usual: Any = np.max([TOLERANCES.get(x.dtype.name, (0.0, 0.0)) for x in (a, b)], axis=0)
+    limits: Any = usual if rtol is None else (rtol, atol)
+    far = np.asarray(a != b)
+    if max(limits) > 0 or equal_nan:
+        with np.errstate(all="ignore"):
+            far = ~np.isclose(a.astype("d"), b.astype("d"), limits[0], limits[1], equal_nan)
+    if far.any():
+        place = tuple(np.argwhere(far)[0].tolist())
+        raise AssertionError(msg or f"assert_close: {far.sum()} of {far.size} values differ, first "
+                             f"at {place}: {a[place]} and {b[place]}")  # fmt: skip
+
+
+TOLERANCES = {"float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
+"""Of ``assert_close``, relative and absolute; other dtypes must be equal."""
 
 
 def _check(

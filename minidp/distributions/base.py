@@ -35,6 +35,11 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} has no mean")
 
     @property
+    def mode(self) -> Tensor:
+        """The most probable outcome."""
+        raise NotImplementedError(f"{type(self).__name__} has no mode")
+
+    @property
     def variance(self) -> Tensor:
         """The expected square of the distance from the mean."""
         raise NotImplementedError(f"{type(self).__name__} has no variance")
@@ -130,6 +135,10 @@ class Independent(Distribution):
     @property
     def mean(self) -> Tensor:
         return self.base_dist.mean
+
+    @property
+    def mode(self) -> Tensor:
+        return self.base_dist.mode
 
     @property
     def variance(self) -> Tensor:

@@ -81,6 +81,11 @@ class Uniform(Distribution):
         return (self.high + self.low) / 2
 
     @property
+    def mode(self) -> Tensor:
+        """NaN: all outcomes are as probable."""
+        return self.high * math.nan
+
+    @property
     def variance(self) -> Tensor:
         return (self.high - self.low).square() / 12
 

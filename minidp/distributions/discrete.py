@@ -14,6 +14,7 @@ from minidp.draw import bernoulli, rand
 from minidp.errors import ShapeError
 from minidp.functional import binary_cross_entropy_with_logits, softmax
 from minidp.functions import broadcast_tensors
+from minidp.ops.elementwise import where
 from minidp.ops.index import take_along_dim
 from minidp.tensor import Tensor
 from minidp.types import Shape
@@ -52,6 +53,11 @@ class Bernoulli(Distribution):
     @property
     def mean(self) -> Tensor:
         return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        """The more probable outcome; NaN where both are as probable."""
+        return where(self.probs == 0.5, math.nan, (self.probs >= 0.5).type(self.probs.dtype))
 
     @property
     def variance(self) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 from minidp.errors import ArgumentError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions.along import in_place
+from minidp.functions.layout import real_axis
 from minidp.ops import elementwise as ops
 from minidp.ops.activation import activation as curve
 from minidp.ops.elementwise import log1pexp, where
@@ -177,7 +178,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """y = a sigmoid(b), a and b being the halves of x along ``dim`` (Dauphin et al. 2016)."""
-    axis = axis_of("glu", dim, input.ndim)
+    axis = real_axis(input, "glu", dim)
     if input.shape[axis] % 2:
         raise ShapeError(f"glu: axis {dim} of {input.shape} has no halves; expected an even size")
     a, b = input.chunk(2, axis)

@@ -83,11 +83,9 @@ def _whole(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: floa
     return fits and not mask.requires_grad and mask.dtype in (bool, q.dtype)
 
 
-def attention_weights(
-    query: Tensor, key: Tensor, mask: Tensor | None = None, scale: float | None = None,
-    blind: float = 0.0,
-) -> Tensor:  # fmt: skip
-    """softmax(scale Q K^T + mask) (..., l, s); rows in which all is masked are ``blind``."""
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None = None,
+                      scale: float | None = None, blind: float = 0.0) -> Tensor:  # fmt: skip
+    """softmax(scale Q K^T + mask) (..., l, s); rows in which all is masked: ``blind``, 0 or NaN."""
     scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     scores = (query * scale) @ key.transpose(-2, -1)
     if mask is None:
@@ -97,6 +95,7 @@ def attention_weights(
     if mode.watch is None and not bool(unseen.any()):  # a captured step reads no values
         return softmax(where(mask, scores, -math.inf) if plain else scores + mask, -1)
     scores = where(mask | unseen, scores, -math.inf) if plain else scores + where(unseen, 0.0, mask)
+    scores = scores + where(unseen, blind, 0.0).type(scores.dtype) if blind else scores
     return where(unseen, blind, softmax(scores, -1))
 
 

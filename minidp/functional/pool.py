@@ -139,20 +139,19 @@ def _avg_pool(
     return y if divisor_override is None else y / divisor_override
 
 
-def _lp_pool(
-    n: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
-    ceil_mode: bool = False,
-) -> Tensor:  # fmt: skip
-    """(sum x^p)^(1/p) of each window, for p = ``norm_type``."""
+def _lp_pool(n: int, input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
+             ceil_mode: bool = False) -> Any:  # fmt: skip
+    """(sum x^p)^(1/p) of each window, for p = ``norm_type``; the largest |x| for infinity."""
+    if math.isinf(norm_type):
+        side = math.copysign(1, norm_type)
+        return side * _max_pool(n, side * abs(input), kernel_size, stride, ceil_mode=ceil_mode)
     mean = _avg_pool(n, input**norm_type, kernel_size, stride, 0, ceil_mode)
     count = math.prod(sizes(kernel_size, n, f"lp_pool{n}d: kernel_size"))
     return (sign(mean) * relu(abs(mean)) * count) ** (1 / norm_type)
 
 
-def _max_unpool(
-    n: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-    output_size: Any = None,
-) -> Tensor:  # fmt: skip
+def _max_unpool(n: int, input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None,
+                padding: Any = 0, output_size: Any = None) -> Tensor:  # fmt: skip
     """Zeros with the values of ``max_pool`` at the ``indices`` that it gave."""
     name = f"max_unpool{n}d"
     x, places = (batched(name, each, n) for each in (input, indices))

@@ -107,7 +107,7 @@ def _cubic(away: Array, a: float) -> Array:
 
 def _smoothed(cubic: bool, old: int, new: int, step: float, aligned: bool) -> tuple[Array, Array]:
     """``_taps`` with a filter that is as much wider as the image becomes smaller."""
-    step = (old - 1) / max(new - 1, 1) if aligned else step
+    step = (old - 1) * (new > 1) / max(new - 1, 1) if aligned else step
     wide, center = max(step, 1.0), (np.arange(new) + 0.5) * step
     reach = (2 if cubic else 1) * wide
     first = np.maximum((center - reach + 0.5).astype(int), 0)

@@ -9,12 +9,12 @@ import numpy as np
 
 from minidp.backend import backend_of
 from minidp.create import ones, zeros
-from minidp.errors import ArgumentError, DTypeError, ShapeError
+from minidp.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.comparison import where
 from minidp.functions.index import WHOLE, in_range, index_put
 from minidp.functions.inplace import take_over
-from minidp.functions.layout import broadcast_tensors, broadcast_to, ravel, reshape
+from minidp.functions.layout import broadcast_shapes, broadcast_tensors, ravel, reshape
 from minidp.functions.reduce import cumprod, cumsum
 from minidp.mode import mode
 from minidp.ops import index as ops
@@ -59,7 +59,7 @@ def _along(name: str, x: Tensor, dim: int, index: Tensor, low: bool = False) -> 
     if index.ndim > 1:
         raise ShapeError(f"{name}: the index has shape {index.shape}; expected a vector")
     size = (x.shape or (1,))[axis]
-    places = in_range(name, reshape(index, (-1,)), size, -size if low else 0)
+    places = in_range(name, ravel(index), size, -size if low else 0)
     return (WHOLE,) * axis + (places.array,)
 
 
@@ -84,9 +84,9 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         return gather(ravel(input), 0, ravel(indices))
     axis = axis_of("take_along_dim", dim, input.ndim)
     indices = in_range("take_along_dim", indices, input.shape[axis], -input.shape[axis])
-    shape = np.broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :])
-                                  for x in (input, indices)))  # fmt: skip
-    x, places = (broadcast_to(x, (*shape[:axis], x.shape[axis], *shape[axis + 1 :]))
+    shape = broadcast_shapes(*((*x.shape[:axis], 1, *x.shape[axis + 1 :])
+                               for x in (input, indices)))  # fmt: skip
+    x, places = (x.expand((*shape[:axis], x.shape[axis], *shape[axis + 1 :]))
                  for x in (input, indices))  # fmt: skip
     return gather(x, axis, places % max(x.shape[axis], 1))
 
@@ -95,7 +95,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices ``index`` along ``dim``."""
     if input.ndim == 0 and index.numel() != 1:
-        raise ShapeError(f"index_select: {index.numel()} indices for a tensor without axes")
+        raise AxisError(f"index_select: {index.numel()} indices for a tensor without axes")
     found = get(_lined(input), key=_along("index_select", input, dim, index))
     return found if input.ndim else reshape(found, ())
 
@@ -122,7 +122,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
         names = {"add": "sum", "multiply": "prod"}
         if reduce not in names:
             raise ArgumentError(f"scatter: reduce={reduce!r}; expected 'add' or 'multiply'")
-        new = new if isinstance(src, Tensor) else broadcast_to(new, index.shape)
+        new = new if isinstance(src, Tensor) else new.expand(index.shape)
         return scatter_reduce(input, dim, index, new, names[reduce])
     key = _grid("scatter", input, dim, index)
     wide = set_at(reshape(input, input.shape or (1,)), reshape(new, new.shape or (1,)), key=key)

@@ -152,17 +152,15 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     axes = tuple(axes_in_order("diagonal", (dim1, dim2), input.ndim))
     if input.ndim < 2 or axes[0] == axes[1]:
         raise ShapeError(f"diagonal({input.shape}): expected two axes, got {dim1} and {dim2}")
-    y = ops.diagonal(input, offset=offset, axes=axes)
-    if isinstance(y.array, np.ndarray) and input.array.flags.writeable:
-        y.array.flags.writeable = True  # NumPy's is not, for no reason that holds here
-    return y
+    return ops.diagonal(input, offset=offset, axes=axes)
 
 
 @method()
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last axis on a diagonal of two axes."""
     axes = tuple(axes_in_order("diag_embed", (dim1, dim2), input.ndim + 1))
-    rest, size = iter(input.shape[:-1]), input.shape[-1] + abs(offset)
+    size = input.shape[real_axis(input, "diag_embed", -1)] + abs(offset)
+    rest = iter(input.shape[:-1])
     shape = tuple(size if a in axes else next(rest) for a in range(input.ndim + 1))
     return ops.put_diagonal(input, shape=shape, offset=offset, axes=axes)
 
@@ -285,5 +283,5 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if input.ndim != 1 or r < 0:
         raise ShapeError(f"combinations of {r} of {input.shape}: expected a vector, and 0 or more")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = np.array([*choose(range(input.numel()), r)], int).reshape(-1, r)
+    rows = np.array([*choose(range(input.numel()), r)], int).reshape((-1, r) if r else (0,))
     return get(input, key=(place(rows, input.device),))

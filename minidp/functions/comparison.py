@@ -136,9 +136,10 @@ def isneginf(input: Tensor) -> Tensor:
 
 @method()
 def isclose(
-    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    input: Tensor, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Tensor:  # fmt: skip
     """Whether |x - y| <= atol + rtol |y|, or x = y; NaN only to NaN, with ``equal_nan``."""
+    other = other if isinstance(other, Tensor) else Tensor(other)
     x, y = (each if each.dtype.kind == "f" else each.type(np.float64) for each in (input, other))
     error = ops.abs(x - y)
     near = (isfinite(error) & (error <= atol + rtol * ops.abs(y))) | (x == y)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import ArgumentError
+from minidp.errors import ArgumentError, DTypeError
 from minidp.mode import quietly
 from minidp.ops import arithmetic, comparison, error_function, exponential, trigonometric
 from minidp.ops import elementwise as ops
@@ -45,7 +45,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     """alpha other, in the dtype of input + other; of integers only an integer multiple."""
     kind = result_type([x.array if isinstance(x, Tensor) else x for x in (input, other)])
     if isinstance(alpha, float) and kind.kind != "f":
-        raise TypeError(f"add, sub: alpha = {alpha} of integers; expected an integer")
+        raise DTypeError(f"add, sub: alpha = {alpha} of integers; expected an integer")
     return alpha * (other.type(kind) if isinstance(other, Tensor) else other)
 
 
@@ -128,8 +128,11 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 
 
 @method()
-def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """y = a 2^b."""
+def ldexp(input: Tensor, other: Any) -> Tensor:
+    """y = a 2^b; in the dtype of a where b are integers."""
+    other = other if isinstance(other, Tensor) else Tensor(other)
+    if input.dtype.kind == "f" != other.dtype.kind:
+        return (input * ops.pow(2.0, other.type(np.float64))).type(input.dtype)
     return input * ops.pow(2.0, other)
 
 

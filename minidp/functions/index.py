@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import DTypeError, ShapeError
+from minidp.errors import DTypeError, PlaceError, ShapeError
 from minidp.functions.inplace import take_over
 from minidp.functions.layout import broadcast_to, ravel, reshape
 from minidp.mode import aside, mode
@@ -128,8 +128,9 @@ def write(self: Tensor, key: Any, value: Any, name: str) -> Tensor:
         return self
     except OverflowError as error:
         raise DTypeError(f"{name}: {value} does not fit into {self.dtype}") from error
-    except ValueError as error:
-        raise ShapeError(f"{name} in {self.shape}: {error}") from error
+    except (IndexError, ValueError) as error:
+        kind = PlaceError if isinstance(error, IndexError) else ShapeError
+        raise kind(f"{name} in {self.shape}: {error}") from error
 
 
 def _put(data: Any, view: Any, places: Any, array: Any) -> None:
@@ -178,7 +179,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Take over the values of ``src`` (broadcast, cast, from any device), in place."""
     if getattr(src, "ndim", 0) > self.ndim:
         raise ShapeError(f"copy_: values of {src.shape} into {self.shape}")
-    return write(self, ..., src, "copy_")
+    return write(self, ..., src if hasattr(src, "ndim") else Tensor(np.asarray(src)), "copy_")
 
 
 @method()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minidp.arguments import expect_tensors
-from minidp.errors import ShapeError
+from minidp.errors import PlaceError, ShapeError
 from minidp.functions.layout import real_axis, reshape, shapes_text, unsqueeze
 from minidp.naming import numpy_names
 from minidp.ops import layout as ops
@@ -119,7 +119,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     >>> [part.tolist() for part in dp.split(dp.arange(5), 2)]
     [[0, 1], [2, 3], [4]]
     """
-    axis = axis_of("split", dim, tensor.ndim)
+    axis = real_axis(tensor, "split", dim)
     total, given = tensor.shape[axis], split_size_or_sections
     if isinstance(given, (int, np.integer)):
         if given < 0 or given == 0 != total:
@@ -152,7 +152,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal size along ``dim`` (the last may be smaller)."""
     if chunks < 1:
         raise ShapeError(f"chunk: expected at least one piece, got {chunks}")
-    total = input.shape[axis_of("chunk", dim, input.ndim)]
+    total = input.shape[real_axis(input, "chunk", dim)]
     return split(input, -(-total // chunks) if total else [0] * chunks, dim)
 
 
@@ -162,7 +162,7 @@ def tensor_split(
     sections: int | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """So many pieces along ``dim``, the first ones longer by one; or cut before the indices."""
-    axis = axis_of("tensor_split", dim, input.ndim)
+    axis = real_axis(input, "tensor_split", dim)
     given = [x for x in (indices_or_sections, indices, sections) if x is not None]
     total, (cuts,) = input.shape[axis], given
     cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
@@ -212,7 +212,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     axis = real_axis(input, "select", dim)
     size = input.shape[axis]
     if not -size <= integer(index) < size:
-        raise IndexError(f"select: index {index} is out of range for axis {axis} of size {size}")
+        raise PlaceError(f"select: index {index} is out of range for axis {axis} of size {size}")
     return get(input, key=(slice(None),) * axis + (integer(index), ...))
 
 
@@ -223,5 +223,5 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     size, begin = input.shape[axis], integer(start)
     begin += size if begin < 0 else 0
     if not 0 <= begin <= begin + length <= size:
-        raise IndexError(f"narrow: {length} places from {start} on an axis of size {size}")
+        raise PlaceError(f"narrow: {length} places from {start} on an axis of size {size}")
     return ops.narrow(input, dim=axis, start=begin, length=length)

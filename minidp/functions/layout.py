@@ -145,7 +145,7 @@ def ravel(input: Tensor) -> Tensor:
 @method()
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Axis ``dim`` as several axes of ``sizes``, one of which may be -1."""
-    axis = axis_of("unflatten", dim, input.ndim)
+    axis = real_axis(input, "unflatten", dim)
     parts = resolve(sizes_of((sizes,)), input.shape[axis], "unflatten")
     return reshape(input, (*input.shape[:axis], *parts, *input.shape[axis + 1 :]))
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minidp.errors import ArgumentError
+from minidp.errors import ArgumentError, PlaceError
 from minidp.functions.comparison import isnan
 from minidp.functions.join import cat
 from minidp.ops import elementwise
@@ -132,7 +132,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     """The ``k``-th smallest value along ``dim``, counted from 1, and where it is."""
     x, axis = _lined(input), axis_of("kthvalue", dim, input.ndim)
     if not 1 <= k <= x.shape[axis]:
-        raise ArgumentError(f"kthvalue: k = {k} of {x.shape[axis]} values; it is counted from 1")
+        raise PlaceError(f"kthvalue: k = {k} of {x.shape[axis]} values; it is counted from 1")
     places = ops.argsort(x, dim=axis, start=k - 1, stop=k)
     return _reduced(input, places, axis, keepdim)
 

@@ -14,8 +14,7 @@ from minidp.placement import place
 from minidp.tensor import Tensor
 
 __all__: list[str] = []
-MODES = {"reflect": "reflect", "replicate": "", "circular": "wrap"}
-"""PyTorch's names and NumPy's."""
+MODES = ("reflect", "replicate", "circular")
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Tensor:
@@ -37,26 +36,26 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
     if mode != "constant" and value:
         raise ArgumentError(f"pad: mode {mode!r} takes no value, got {value}")
     widths = [(0, 0)] * (input.ndim - len(pairs)) + pairs
-    if mode == "replicate":
-        for axis, (n, (a, b)) in enumerate(zip(input.shape, widths, strict=True)):
-            if n == 0 != a + b or n + a + b < 0:
-                raise ShapeError(f"pad({input.shape}, {tuple(pad)}): nothing to repeat in axis "
-                                 f"{axis}")  # fmt: skip
-            rows = place(np.clip(np.arange(n + a + b) - a, 0, max(n - 1, 0)), input.device)
-            input = get(input, key=(slice(None),) * axis + (rows,)) if a or b else input
-        return input
-    if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in zip(input.shape, widths, strict=True)):
-        raise ShapeError(f"pad({input.shape}, {tuple(pad)}): crops more than there is")
-    ends = [slice(max(0, -a), n - max(0, -b)) for n, (a, b) in
-            zip(input.shape, widths, strict=True)]  # fmt: skip
-    if min(pad, default=0) < 0:
-        input = get(input, key=tuple(ends))
-    widths = [(max(a, 0), max(b, 0)) for a, b in widths]
+    if mode in ("constant", "circular"):  # these crop first
+        if any(n + min(a, 0) + min(b, 0) < 0 for n, (a, b) in
+               zip(input.shape, widths, strict=True)):  # fmt: skip
+            raise ShapeError(f"pad({input.shape}, {tuple(pad)}): crops more than there is")
+        ends = [slice(max(0, -a), n - max(0, -b)) for n, (a, b) in
+                zip(input.shape, widths, strict=True)]  # fmt: skip
+        input = get(input, key=tuple(ends)) if min(pad, default=0) < 0 else input
+        widths = [(max(a, 0), max(b, 0)) for a, b in widths]
     if mode == "constant":
         return _surrounded(input, widths, value)
-    for axis, width in enumerate(widths):
-        if max(width):
-            input = get(input, key=(slice(None),) * axis + (_places(input, axis, width, mode),))
+    for axis, (n, (a, b)) in enumerate(zip(input.shape, widths, strict=True)):
+        most = {"reflect": n - 1, "circular": n}.get(mode, max(a, b))
+        if (a or b) and (n == 0 or n + a + b < 0 or max(a, b) > most):
+            raise ShapeError(f"pad: {a, b} places are more than {mode!r} crops or finds in {n} of "
+                             f"axis {axis}")  # fmt: skip
+        if a or b:
+            at = np.arange(-a, n + b)
+            rows = {"reflect": n - 1 - abs(n - 1 - abs(at)), "circular": at % n,
+                    "replicate": np.clip(at, 0, n - 1)}[mode]  # fmt: skip
+            input = get(input, key=(slice(None),) * axis + (place(rows, input.device),))
     return input
 
 
@@ -67,12 +66,3 @@ def _surrounded(x: Tensor, widths: Sequence[tuple[int, int]], value: Any) -> Ten
     if not value:
         return put(x, shape=shape, key=key)
     return set_at(full(shape, value, dtype=x.dtype, device=x.device), x, key=key)
-
-
-def _places(x: Tensor, axis: int, width: tuple[int, int], mode: str) -> Any:
-    """Which places of an axis the padded one repeats."""
-    size = x.shape[axis]
-    if max(width) > {"reflect": size - 1, "circular": size}.get(mode, max(width)) or size == 0:
-        raise ShapeError(f"pad: {width} places are more than {mode!r} finds in {size} of axis "
-                         f"{axis}")  # fmt: skip
-    return place(np.pad(np.arange(size), width, mode=MODES[mode]), x.device)  # type: ignore[call-overload]

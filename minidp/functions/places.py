@@ -61,6 +61,7 @@ def can_cast(from_: Any, to: Any) -> bool:
     return category(as_dtype(from_)) <= category(as_dtype(to))
 
 
+@method()
 def is_nonzero(input: Tensor) -> bool:
     """Whether the one value is not 0."""
     return bool(input)

@@ -10,6 +10,7 @@ import numpy as np
 from minidp.errors import ArgumentError, ShapeError
 from minidp.functions.comparison import isnan
 from minidp.functions.join import atleast_1d
+from minidp.functions.layout import real_axis
 from minidp.functions.order import sort
 from minidp.functions.reduce import all, cumsum, mean, norm, sum
 from minidp.ops import elementwise
@@ -106,7 +107,8 @@ def _quantile(
     place = PLACING[between](place)
     low, high = (take_along_dim(x, each(place).long(), dim=x.ndim - 1)
                  for each in (elementwise.floor, elementwise.ceil))  # fmt: skip
-    y = (low + (place - elementwise.floor(place)) * (high - low)).movedim(-1, 0)
+    between_two = low.lerp(high, place - elementwise.floor(place))
+    y = (between_two if between in ("linear", "midpoint") else low).movedim(-1, 0)
     if keepdim and input.ndim:
         y = y.unsqueeze(axis + 1 if axis >= 0 else axis) if dim is not None else y.reshape(
             -1, *(1,) * input.ndim)  # fmt: skip
@@ -121,7 +123,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1) -> Tensor:
     """The integral of samples by the trapezoidal rule; they lie at ``x``, or ``dx`` apart."""
-    if y.shape[dim] == 0:
+    if y.shape[real_axis(y, "trapezoid", dim)] == 0:
         return sum(y.detach(), dim)
     return sum(_trapezes(y, x, dx, dim), dim) / 2
 
@@ -130,7 +132,7 @@ def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
 ) -> Tensor:
     """``trapezoid`` from the first sample up to each of the others."""
-    if y.shape[dim] == 0:
+    if y.shape[real_axis(y, "cumulative_trapezoid", dim)] == 0:
         return y.clone()
     return cumsum(_trapezes(y, x, dx, dim), dim) / 2
 

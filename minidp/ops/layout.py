@@ -16,8 +16,7 @@ def reshape(xp: Any, x: Array, shape: Shape) -> Array:
     return x.reshape(shape)
 
 
-@op("... -> ...", view=True, x=lambda g, axes: permute(
-    g, axes=tuple(np.argsort(axes).tolist())))  # fmt: skip
+@op("... -> ...", view=True, x=lambda g, axes: permute(g, axes=tuple(np.argsort(axes).tolist())))
 def permute(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
     """The axes in another order; a view."""
     return x.transpose(axes)
@@ -30,8 +29,7 @@ def expand(xp: Any, x: Array, shape: Shape) -> Array:
 
 
 @op("*... -> ...", xs=lambda g, i, xs_shape, dim: narrow(
-    g, dim=dim, start=sum(s[dim] for s in xs_shape[:i]), length=xs_shape[i][dim]
-))  # fmt: skip
+    g, dim=dim, start=sum(s[dim] for s in xs_shape[:i]), length=xs_shape[i][dim]))  # fmt: skip
 def concat(xp: Any, *xs: Array, dim: int) -> Array:
     """Arrays end to end along ``dim``."""
     return xp.concatenate(xs, axis=dim)
@@ -57,7 +55,10 @@ def embed(x: Any, shape: Shape, dim: int, start: int) -> Any:
     x=lambda g, x_shape, constants: put_diagonal(g, shape=x_shape, **constants))  # fmt: skip
 def diagonal(xp: Any, x: Array, offset: int, axes: tuple[int, int]) -> Array:
     """y_i = x_i,i+offset of two axes, as the last axis; a view."""
-    return xp.diagonal(x, offset, *axes)
+    y = xp.diagonal(x, offset, *axes)
+    if hasattr(y.flags, "writeable"):  # NumPy's is not, for no reason that holds here
+        y.flags.writeable = x.flags.writeable
+    return y
 
 
 @op("... -> ...", x=lambda g, offset, axes: diagonal(g, offset=offset, axes=axes))

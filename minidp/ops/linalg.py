@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import LinAlgError
+from minidp.errors import DTypeError, LinAlgError
 from minidp.op import op
 from minidp.ops.adjoint import given
 from minidp.ops.elementwise import full_like
@@ -44,8 +44,9 @@ def solved(name: str, function: Callable[..., Any], *arrays: Array) -> Any:
     """What ``function`` of NumPy's linear algebra gives; a LinAlgError that names the op."""
     try:
         return function(*arrays)
-    except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"{name}: {error}, in {arrays[0].shape}") from error
+    except (np.linalg.LinAlgError, TypeError) as error:
+        kind = DTypeError if isinstance(error, TypeError) else LinAlgError
+        raise kind(f"{name}: {error}, in {arrays[0].shape}") from error
 
 
 @op("f:... n n -> ... n n", x=lambda g, y: -matmul(flipped(y), matmul(g, flipped(y))))
@@ -90,8 +91,7 @@ def cofactors(xp: Any, x: Array) -> Array:
     x=lambda g, x, logabs: reshape(given(g, 1, logabs), shape=(*logabs.shape, 1, 1))
     * flipped(inv(x)))  # fmt: skip
 def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
-    """The sign of the determinant, whose derivative is 0, and log |det x|, without overflow; its
-    derivative is x^-T."""
+    """The sign of det x, whose derivative is 0, and log |det x|, without overflow: x^-T."""
     return xp.linalg.slogdet(x)
 
 
@@ -128,7 +128,8 @@ def row_and_column(values: Any) -> tuple[Any, Any]:
 def _eigh_rule(g: Any, w: Any, v: Any) -> Any:
     middle = 0.0 if g.get(0) is None else diagonals(g[0])
     if g.get(1) is not None:
-        middle = middle + gaps(w) * matmul(flipped(v), g[1])
+        inner = matmul(flipped(v), g[1])
+        middle = middle + gaps(w) * (inner - flipped(inner)) / 2
     return matmul(v, matmul(middle, flipped(v)))
 
 
