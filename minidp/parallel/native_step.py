@@ -32,11 +32,12 @@ from minidp.types import Array
 class Stripped:
     """The lines of a captured step that run natively, and what the others were.
 
-    ``packs`` gave the cotangents of a bucket; ``held`` are arrays that Python found."""
+    ``packs`` gave the cotangents of a bucket; ``held`` are arrays that Python found, by the number
+    of the bucket that they are of, and of the parameter, or -1 for all of the bucket."""
 
     recording: Recording
     packs: list[Line] = field(default_factory=list)
-    held: dict[Value, Array] = field(default_factory=dict)
+    held: dict[Value, tuple[int, int]] = field(default_factory=dict)
 
 
 def stripped(recording: Recording) -> Stripped:
@@ -49,9 +50,8 @@ def stripped(recording: Recording) -> Stripped:
         if function is BucketEnd._pack:
             result.packs.append(line)
         elif line.op is not None and line.op.name in ("broadcast", "unpack"):
-            end = line.constants["bucket"]
-            arrays = (end.values,) if line.op.name == "broadcast" else end.views(end.values)
-            result.held |= dict(zip(line.outputs, arrays, strict=True))
+            index, first = line.constants["bucket"].bucket.index, -(line.op.name == "broadcast")
+            result.held |= {y: (index, i) for i, y in enumerate(line.outputs, first)}
         elif function not in (BucketEnd._start, require_finite_loss):
             raise GraphError(f"{line} stays Python")
     keys = [key for key in graph.keys if not isinstance(key.generator, InReplica)]
@@ -60,16 +60,56 @@ def stripped(recording: Recording) -> Stripped:
     return result
 
 
+NEAR = 2**17
+FEW = 3
+"""Bytes of others' gradients up to which each replica reads all of them; and of how many replicas:
+sums of more are made in several places, which would be written to."""
+
+
+class Copies:
+    """A replica's own copies of what all update alike; the first one has none."""
+
+    def __init__(self, rank: int, apart: bool) -> None:
+        self._apart = apart and rank > 0
+        self._made: dict[int, tuple[Array, Array]] = {}
+
+    def of(self, array: Array) -> Array:
+        """What this replica has in place of a flat array: always the same."""
+        if not self._apart:
+            return array
+        return self._made.setdefault(array.ctypes.data, (array.copy(), array))[0]
+
+    def behind(self, array: Array) -> int:
+        """How many bytes behind some array is what takes its place, if it lies in what is copied:
+        a step may read parameters, too, that it differentiates by nothing."""
+        place = array.ctypes.data
+        return next((copy.ctypes.data - first for first, (copy, _) in self._made.items()
+                     if first <= place < first + copy.nbytes), 0)  # fmt: skip
+
+    def renew(self) -> None:
+        """Take over what has changed in Python."""
+        for copy, array in self._made.values():
+            copy[...] = array
+
+
 class Sums:
     """The memory in which gradients are added, for steps of all kinds: each replica's buckets, and
-    the totals. One replica's gradients are the totals."""
+    the totals. One replica's gradients are the totals. Where replicas stay ``apart``, updating copies of their own, gradients lie in two pieces of memory in turn: to the one that others still read the
+    next step does not write."""
 
     def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
+        read = sum(end.memory.data.nbytes for own in ends[1:] for end in own)
+        self.apart = 0 < read <= NEAR and len(ends) <= FEW
         self.gradients = [
-            [CPU.zeros(end.bucket.size, end.bucket.dtype, 0) for end in own]
+            [[_zeros(end) for _ in range(1 + self.apart)] for end in own]
             for own in (ends if len(ends) > 1 else ())
         ]
         self.totals = [Total(end.bucket, end.device) for end in ends[0]]
+
+
+def _zeros(end: BucketEnd) -> Array:
+    zeros: Array = CPU.zeros(end.bucket.size, end.bucket.dtype, 0)
+    return zeros
 
 
 class NativeStep:
@@ -94,9 +134,12 @@ class NativeStep:
         found = [stripped(binding.placing.recording) for binding in bindings if binding is not None]
         spins = {} if size <= cores() else {"spins": 50}
         self.meeting = self.native.Meeting(size, deadline, **spins)
-        self.gradients, self.totals = sums.gradients, sums.totals
-        self.cells = [np.zeros(end.bucket.size, end.bucket.dtype) for end in ends[0]]
+        self.gradients, self.totals, self.apart = sums.gradients, sums.totals, sums.apart
+        self.copies = [Copies(rank, self.apart) for rank in range(size)]
+        self.cells = [_zeros(end) for end in ends[0]]
         """Stand for the totals, of which each call names others."""
+        self.given = [[*map(_zeros, own)] for own in ends] if size > 1 else [self.cells]
+        """Stand for each replica's gradients."""
         packs = [pack for each in found for pack in each.packs]
         reached = {(pack.call.__self__.bucket.index, i)  # type: ignore[union-attr]
                    for pack in packs for i in pack.inputs[0]}  # fmt: skip
@@ -105,7 +148,7 @@ class NativeStep:
         self.updates = updates_of(optimizer, ends[0], self.used, MOST)
         self.keys = [np.zeros((MOST, 4), np.uint64) for _ in found[0].recording.cells]
         self.tables = [Table(self, rank, each) for rank, each in enumerate(found)]
-        del self.cells
+        del self.cells, self.given
 
     def fits(self, finite: bool) -> bool:
         """Whether inspections and the update are the same, but for numbers: then it
@@ -126,8 +169,9 @@ class NativeStep:
     def take(self, count: int) -> list[list[Array]]:
         """Totals for the next steps, where nobody has them."""
         taken = [total.taken() for total in self.totals]
-        for table in self.tables:
+        for table, copies in zip(self.tables, self.copies, strict=True):
             table.name_totals(taken, count)
+            copies.renew()
         return taken
 
     def commit(self, steps: int, taken: Sequence[list[Array]], whole: bool) -> None:

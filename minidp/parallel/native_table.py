@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minidp.errors import GraphError
-from minidp.graph.appended import append, append_note
+from minidp.graph.appended import append, append_note, insert_note, memory_of
 from minidp.graph.bound import Binding, Copy
 from minidp.graph.line import Line, Value
 from minidp.graph.placing import Placing
@@ -26,9 +26,8 @@ MOST = 1000
 """Steps in one native call, at most."""
 BLOCK, BLOCKS = 2**14, 32
 """Elements that are added and updated before others; a large bucket is cut into so many parts."""
-NEAR = 2**17
-"""Bytes of parameters up to which cache lines that other cores have are asked for beforehand: so
-many stay in cache until they are used."""
+CLAIMED = 40
+"""Cache lines that are claimed at a time: for so many stores a core has room."""
 
 
 def _clear(xp: Any, gradient: Array) -> None:
@@ -42,8 +41,12 @@ class Table:
         self.step, self.rank, self.native = step, rank, step.native
         self.ends, graph = step.ends[rank], found.recording.graph
         self.placing = Placing(found.recording, self.native, drawn=True)
+        self.own = step.copies[rank].of
+        """Gives the copy of an array that this replica updates."""
         self.meetings: list[int] = []
-        """The entries at which replicas meet; at the last one all have updated their slices."""
+        """The entries at which replicas meet."""
+        self.updated: list[int] = []
+        """The one at which all have updated their slices, if they need to know."""
         if step.finite:
             append(self.placing, self._require_finite, graph.results)
         self.computed: list[tuple[Any, int, int]] = []
@@ -56,14 +59,18 @@ class Table:
         for place, end in enumerate(self.ends):
             if end not in packed:
                 self._append(_clear, gradient=place)
+        if step.apart:
+            self._claim_lines()
         self._append_meeting()
-        self._append_fetches(before=True)
         self._append_updates()
-        self._append_meeting()
-        self._append_fetches(before=False)
+        if not step.apart:
+            self.updated = [self._append_meeting()]
         arguments = graph.arguments[: len(step.starts[rank])]
         shifts = {self.placing.memory(value): start for value, start in
                   zip(arguments, step.starts[rank], strict=True)}  # fmt: skip
+        shifts |= {memory: step.copies[rank].behind(memory.fixed) for memory in
+                   [each.memory for each in found.recording.layouts.values()]
+                   if memory.fixed is not None}  # fmt: skip
         self.binding = Binding(self.placing, shifts)
         if not self.binding.whole or not self.placing.possible:
             raise GraphError("it is not one native call")
@@ -79,11 +86,9 @@ class Table:
         arrays: Sequence[Array] = (), cells: Sequence[Array] = (), gradient: int | None = None,
     ) -> None:  # fmt: skip
         """Append a function, which is given this replica's ``gradient`` of a bucket last."""
-        arrays, cells = [*arrays], [*cells]
-        if gradient is not None and self.step.gradients:
-            arrays.append(self.step.gradients[self.rank][gradient])
-        elif gradient is not None:
-            cells.append(self.step.cells[gradient])
+        cells = [*cells]
+        if gradient is not None:
+            cells.append(self.step.given[self.rank][gradient])
         named = append(self.placing, function, values, arrays, cells)
         self.cells |= dict(zip(named, cells, strict=True))
 
@@ -118,29 +123,40 @@ class Table:
         for array in arrays:
             self.native.all_finite(array)
 
-    def _append_meeting(self) -> None:
+    def _append_meeting(self) -> int:
         self.meetings.append(len(self.placing.notes))
         append_note(self.placing, self.step.meeting.note(self.rank))
+        return self.meetings[-1]
 
-    def _append_fetches(self, before: bool) -> None:
-        """Ask for cache lines that other cores have, before updates or behind them: this replica's
-        slices, which all have read; the others', which they have updated, and this replica's
-        gradients of them, which they have read."""
-        memories = [end.memory.data for end in self.ends]
-        if not self.step.gradients or sum(each.nbytes for each in memories) > NEAR:
-            return
-        for place, part in self._blocks(1):
-            values, gradient = memories[place], self.step.gradients[self.rank][place]
-            if before:
-                self._append_fetch(values[part], write=True)
-                continue
-            for others in (slice(part.start), slice(part.stop, None)):
-                self._append_fetch(values[others], write=False)
-                self._append_fetch(gradient[others], write=True)
+    def _claim_lines(self) -> None:
+        """Where others have read this replica's gradients, take the cache lines back while the step
+        computes: some before each of its lines, until it comes to the first that writes there."""
+        computed, turn = {memory: at for memory, *at in self.computed}, 0
+        (stretch,), left = self.placing.stretches(), self._gradient_lines()
+        lines = list(stretch.lines)
+        for place, each in enumerate(lines):
+            for _, memory, _ in [slot for note in each.notes.taken for slot in note.slots]:
+                if memory in computed:
+                    left = [one for one in left if one[:2] != tuple(computed[memory])]
+            now, left = left[:CLAIMED], left[CLAIMED:]
+            for key, part in groupby(now, lambda one: one[:2]):
+                parts = [first for *_, first in part]
+                cell = self.step.given[self.rank][key[0]]
+                memory = memory_of(self.placing, cell)
+                self.cells[memory] = cell
+                note = self.native.claimed(memory, parts[0], parts[-1] - parts[0] + 64)
+                insert_note(self.placing, place + turn, note)
+                turn += 1
 
-    def _append_fetch(self, array: Array, write: bool) -> None:
-        if array.size:
-            append_note(self.placing, self.native.fetched(array, write))
+    def _gradient_lines(self) -> list[tuple[int, int, int]]:
+        """The cache lines of this replica's gradients, as they are computed: the bucket, the
+        parameter, the first byte."""
+        result = []
+        for place, end in enumerate(self.ends):
+            offsets, size = end.bucket.layout.offsets, end.bucket.dtype.itemsize
+            for i, (first, last) in enumerate(pairwise(offsets)):
+                result += [(place, i, at) for at in range(first * size, last * size, 64)]
+        return result
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
@@ -151,7 +167,7 @@ class Table:
             self._append_sum(place, part)
             self._append(lambda xp, total, part=part: self._require_finite(xp, total[part]),
                          cells=[self.step.cells[place]])  # fmt: skip
-        if finite:
+        if finite and not self.step.apart:
             self._append_meeting()
         for place, part in reversed([*self._blocks(1 if finite else BLOCKS)]):
             if not finite:
@@ -162,21 +178,21 @@ class Table:
 
     def _blocks(self, most: int) -> Iterator[tuple[int, slice]]:
         """This replica's slice of each bucket, in blocks: at most so many of a bucket."""
+        size, rank = (1, 0) if self.step.apart else (len(self.step.ends), self.rank)
         for place, end in enumerate(self.ends):
-            cuts = bounds(end.bucket.size, len(self.step.ends))
-            first, last = cuts[self.rank], cuts[self.rank + 1]
+            first, last = bounds(end.bucket.size, size)[rank : rank + 2]
             count = min(most, -(-(last - first) // BLOCK))
             inside = bounds(last - first, count) if count else []
             yield from ((place, slice(first + i, first + j)) for i, j in pairwise(inside))
 
     def _append_sum(self, place: int, part: slice) -> None:
         def add(xp: Any, *arrays: Array) -> None:
-            *slices, total = arrays
-            tree_sum(slices, total[part])
+            *slices, total = [array[part] for array in arrays]
+            tree_sum(slices, total)
 
         if self.step.gradients:
-            slices = [gradients[place][part] for gradients in self.step.gradients]
-            self._append(add, arrays=slices, cells=[self.step.cells[place]])
+            given = [cells[place] for cells in self.step.given]
+            self._append(add, cells=[*given, self.step.cells[place]])
 
     def _append_update(self, update: Update, block: slice) -> None:
         """Append the update of what a block has of a run of parameters."""
@@ -187,8 +203,8 @@ class Table:
             update.run(xp, p, total[part], *state, numbers)
 
         if part.start < part.stop:
-            arrays = [self.ends[update.place].memory.data[part], *update.state(part)]
-            self._append(run, arrays=arrays, cells=[self.step.cells[update.place], update.cell])
+            arrays = [self.ends[update.place].memory.data, *update.state(slice(None))]
+            self._append(run, arrays=[self.own(each)[part] for each in arrays], cells=[self.step.cells[update.place], update.cell])
 
     # The rows: for each step, the addresses of array objects
 
@@ -197,11 +213,13 @@ class Table:
         self._first_row = self.native.start(self.rows)
         self.kept: list[list[Array]] = []
         """What rows name: it must live on."""
-        for value, array in found.held.items():
-            self._name(self._column(value), [array] * MOST)
+        for value, (place, i) in found.held.items():
+            array = self.own(self.ends[place].memory.data)
+            views = [*self.ends[place].bucket.views(array), array]
+            self._name(self._column(value), [views[i]])
         self._name_cells()
         for memory, words in zip(found.recording.cells, self.step.keys, strict=True):
-            self._name(self.placing.numbers[memory], list(words))
+            self._name(self.placing.numbers[memory], [*words])
         layout, column = found.recording.layouts[loss], self._column(loss)
         if column is None:
             raise GraphError("its loss is a constant")
@@ -221,16 +239,22 @@ class Table:
         """Columns that each call names: of a bucket's total, or of one parameter's part of it."""
         for memory, place, i in self.computed:
             if step.gradients:
-                view = self.ends[place].bucket.views(step.gradients[self.rank][place])[i]
-                self._name(columns[memory], [view] * MOST)
+                turns = step.gradients[self.rank][place]
+                views = [self.ends[place].bucket.views(turn)[i] for turn in turns]
+                self._name(columns[memory], views)
             else:
                 self.totals.append((columns[memory], place, 1 + i))
+        known = {id(cell): turns for cells, gradients in zip(step.given, step.gradients, strict=False)
+                 for cell, turns in zip(cells, gradients, strict=True)}  # fmt: skip
+        known |= {id(update.cell): [*update.numbers] for update in step.updates}
+        places = {id(cell): place for place, cell in enumerate(step.cells)}
         for memory, cell in self.cells.items():
-            self.totals += [(columns[memory], place, 0)
-                            for place, each in enumerate(step.cells) if each is cell]  # fmt: skip
-            for update in step.updates:
-                if update.cell is cell:
-                    self._name(columns[memory], list(update.numbers))
+            if id(cell) in known:
+                self._name(columns[memory], known[id(cell)])
+            elif self.rank and step.apart:
+                self._name(columns[memory], [np.zeros_like(cell)])
+            else:
+                self.totals.append((columns[memory], places[id(cell)], 0))
 
     def _first_change(self) -> int:
         columns, numbers = {column for column, _, _ in self.totals}, self.placing.numbers
@@ -244,10 +268,10 @@ class Table:
         return None if layout is None else self.placing.numbers.get(layout.memory)
 
     def _name(self, column: int | None, arrays: list[Array]) -> None:
-        if column is None:
-            return
-        self.kept.append(arrays)
-        self.rows[: len(arrays), column] = [id(array) for array in arrays]
+        """Name arrays for the steps, over and over in turn."""
+        if column is not None:
+            self.kept.append(arrays)
+            self.rows[:, column] = np.resize([id(array) for array in arrays], MOST)
 
     def give(self, names: Sequence[Array], denominators: Array) -> None:
         """Name the arrays of the steps by the addresses of array objects, which the caller keeps;
@@ -271,11 +295,11 @@ class Table:
         """How many of so many steps were made, where the entry has stopped, or -1."""
         if entry < 0:
             return count
-        return int(self.copy.bound.rounds_done()) + (entry in self.meetings[-1:])
+        return int(self.copy.bound.rounds_done()) + (entry in self.updated)
 
     def spoiled(self, entry: int) -> bool:
         """Whether a step that stopped there, undone, had changed the sums of the one before."""
-        return self.agreed <= entry and entry not in self.meetings[-1:]
+        return self.agreed <= entry and entry not in self.updated
 
     def found(self, count: int) -> Array:
         """The losses of the steps."""
