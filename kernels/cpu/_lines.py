@@ -13,10 +13,10 @@ from ._native import I32, I64, Code, once
 from ._notes import Note
 
 
-def claimed(memory, first, size):
-    """The note that writes a nought to each cache line of so many bytes of some memory, from a byte
-    on: what they hold is lost."""
-    note = Note(_claim()[0], [0, -(-size // LINE)], [(0, memory, first)], "claim lines")
+def claimed(memory, first, count):
+    """The note that writes a nought to so many cache lines of some memory, from a byte on: what
+    they hold is lost."""
+    note = Note(_claim()[0], [0, count], [(0, memory, first)], "claim lines")
     note.keeps = memory
     return note
 

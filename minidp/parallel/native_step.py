@@ -77,7 +77,10 @@ class Copies:
         """What this replica has in place of a flat array: always the same."""
         if not self._apart:
             return array
-        return self._made.setdefault(array.ctypes.data, (array.copy(), array))[0]
+        place = array.ctypes.data
+        if place not in self._made:
+            self._made[place] = CPU.zeros(array.size, array.dtype, 0), array
+        return self._made[place][0]
 
     def behind(self, array: Array) -> int:
         """How many bytes behind some array is what takes its place, if it lies in what is copied:

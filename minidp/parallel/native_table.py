@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minidp.errors import GraphError
-from minidp.graph.appended import append, append_note, insert_note, memory_of
+from minidp.graph.appended import append, append_note
 from minidp.graph.bound import Binding, Copy
 from minidp.graph.line import Line, Value
 from minidp.graph.placing import Placing
 from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
+from minidp.parallel.native_claims import claim
 from minidp.parallel.native_update import Update
 from minidp.types import Array
 
@@ -26,8 +27,6 @@ MOST = 1000
 """Steps in one native call, at most."""
 BLOCK, BLOCKS = 2**14, 32
 """Elements that are added and updated before others; a large bucket is cut into so many parts."""
-CLAIMED = 40
-"""Cache lines that are claimed at a time: for so many stores a core has room."""
 
 
 def _clear(xp: Any, gradient: Array) -> None:
@@ -60,7 +59,7 @@ class Table:
             if end not in packed:
                 self._append(_clear, gradient=place)
         if step.apart:
-            self._claim_lines()
+            self.cells |= claim(self.placing, self.ends, step.given[rank], self.computed)
         self._append_meeting()
         self._append_updates()
         if not step.apart:
@@ -127,36 +126,6 @@ class Table:
         self.meetings.append(len(self.placing.notes))
         append_note(self.placing, self.step.meeting.note(self.rank))
         return self.meetings[-1]
-
-    def _claim_lines(self) -> None:
-        """Where others have read this replica's gradients, take the cache lines back while the step
-        computes: some before each of its lines, until it comes to the first that writes there."""
-        computed, turn = {memory: at for memory, *at in self.computed}, 0
-        (stretch,), left = self.placing.stretches(), self._gradient_lines()
-        lines = list(stretch.lines)
-        for place, each in enumerate(lines):
-            for _, memory, _ in [slot for note in each.notes.taken for slot in note.slots]:
-                if memory in computed:
-                    left = [one for one in left if one[:2] != tuple(computed[memory])]
-            now, left = left[:CLAIMED], left[CLAIMED:]
-            for key, part in groupby(now, lambda one: one[:2]):
-                parts = [first for *_, first in part]
-                cell = self.step.given[self.rank][key[0]]
-                memory = memory_of(self.placing, cell)
-                self.cells[memory] = cell
-                note = self.native.claimed(memory, parts[0], parts[-1] - parts[0] + 64)
-                insert_note(self.placing, place + turn, note)
-                turn += 1
-
-    def _gradient_lines(self) -> list[tuple[int, int, int]]:
-        """The cache lines of this replica's gradients, as they are computed: the bucket, the
-        parameter, the first byte."""
-        result = []
-        for place, end in enumerate(self.ends):
-            offsets, size = end.bucket.layout.offsets, end.bucket.dtype.itemsize
-            for i, (first, last) in enumerate(pairwise(offsets)):
-                result += [(place, i, at) for at in range(first * size, last * size, 64)]
-        return result
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
@@ -252,7 +221,7 @@ class Table:
             if id(cell) in known:
                 self._name(columns[memory], known[id(cell)])
             elif self.rank and step.apart:
-                self._name(columns[memory], [np.zeros_like(cell)])
+                self._name(columns[memory], [cell])
             else:
                 self.totals.append((columns[memory], places[id(cell)], 0))
 
