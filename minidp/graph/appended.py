@@ -49,12 +49,9 @@ def append(
 
 def append_note(placing: Placing, note: Any) -> None:
     """Append one note that was made otherwise, such as that of a Meeting."""
-    placing.append(_alone(placing, note))
-
-
-def insert_note(placing: Placing, place: int, note: Any) -> None:
-    """Insert such a note before a line."""
-    placing.insert(place, _alone(placing, note))
+    notes = placing.native.Notes()
+    notes.taken.append(note)
+    placing.append(Noted(Line(None, [], {}, [], text=note.text), notes))
 
 
 def memory_of(placing: Placing, cell: Array) -> Any:
@@ -63,12 +60,6 @@ def memory_of(placing: Placing, cell: Array) -> Any:
     memory = known[id(placing.native.origin_of(_cell(placing, cell, known)))]
     placing.outside[memory] = None
     return memory
-
-
-def _alone(placing: Placing, note: Any) -> Noted:
-    notes = placing.native.Notes()
-    notes.taken.append(note)
-    return Noted(Line(None, [], {}, [], text=note.text), notes)
 
 
 def _value(placing: Placing, value: Value, known: dict[int, Any]) -> Array:

@@ -61,15 +61,6 @@ class Placing:
         self.notes += noted.notes.taken
         stretch.last = len(self.notes)
 
-    def insert(self, place: int, noted: Noted) -> None:
-        """Let a step that is one stretch do more before one of its lines; before it is
-        ``settled``."""
-        (stretch,) = self.stretches()
-        at = sum(len(each.notes.taken) for each in stretch.lines[:place])
-        stretch.lines.insert(place, noted)
-        self.notes[at:at] = noted.notes.taken
-        stretch.last = len(self.notes)
-
     def settled(self) -> Placing:
         """Number all memory, and find how long each piece is needed."""
         self.cells.clear()

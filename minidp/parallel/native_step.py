@@ -61,9 +61,7 @@ def stripped(recording: Recording) -> Stripped:
 
 
 NEAR = 2**17
-FEW = 3
-"""Bytes of others' gradients up to which each replica reads all of them; and of how many replicas:
-sums of more are made in several places, which would be written to."""
+"""Bytes of parameters up to which each of two replicas updates all of them."""
 
 
 class Copies:
@@ -101,8 +99,8 @@ class Sums:
     next step does not write."""
 
     def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
-        read = sum(end.memory.data.nbytes for own in ends[1:] for end in own)
-        self.apart = 0 < read <= NEAR and len(ends) <= FEW
+        size = sum(end.memory.data.nbytes for end in ends[0])
+        self.apart = len(ends) == 2 and size <= NEAR
         self.gradients = [
             [[_zeros(end) for _ in range(1 + self.apart)] for end in own]
             for own in (ends if len(ends) > 1 else ())

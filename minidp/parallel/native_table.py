@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidp.errors import GraphError
-from minidp.graph.appended import append, append_note
+from minidp.graph.appended import append, append_note, memory_of
 from minidp.graph.bound import Binding, Copy
 from minidp.graph.line import Line, Value
 from minidp.graph.placing import Placing
 from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
-from minidp.parallel.native_claims import claim
 from minidp.parallel.native_update import Update
 from minidp.types import Array
 
@@ -31,6 +30,10 @@ BLOCK, BLOCKS = 2**14, 32
 
 def _clear(xp: Any, gradient: Array) -> None:
     gradient[...] = 0
+
+
+def _copy(xp: Any, total: Array, gradient: Array) -> None:
+    total[...] = gradient
 
 
 class Table:
@@ -59,8 +62,10 @@ class Table:
             if end not in packed:
                 self._append(_clear, gradient=place)
         if step.apart:
-            self.cells |= claim(self.placing, self.ends, step.given[rank], self.computed)
+            self._append_copies()
         self._append_meeting()
+        if step.apart:
+            self._append_takings()
         self._append_updates()
         if not step.apart:
             self.updated = [self._append_meeting()]
@@ -127,6 +132,20 @@ class Table:
         append_note(self.placing, self.step.meeting.note(self.rank))
         return self.meetings[-1]
 
+    def _append_copies(self) -> None:
+        """Copy this replica's gradients to where the sums are to be: for these the others' are
+        added to the copies, so that nobody reads what another one takes over."""
+        for place, cell in enumerate(self.step.cells):
+            self._append(_copy, cells=[cell], gradient=place)
+
+    def _append_takings(self) -> None:
+        """Take over the cache lines of the others' gradients."""
+        for rank, cells in enumerate(self.step.given):
+            for cell in cells if rank != self.rank else ():
+                memory = memory_of(self.placing, cell)
+                self.cells[memory] = cell
+                append_note(self.placing, self.native.taken(memory, cell.nbytes))
+
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
         cache, unless all sums are to be inspected first. The last block first: of its gradients,
@@ -160,8 +179,10 @@ class Table:
             tree_sum(slices, total)
 
         if self.step.gradients:
-            given = [cells[place] for cells in self.step.given]
-            self._append(add, cells=[*given, self.step.cells[place]])
+            given, total = [cells[place] for cells in self.step.given], self.step.cells[place]
+            if self.step.apart:
+                given[self.rank] = total
+            self._append(add, cells=[*given, total])
 
     def _append_update(self, update: Update, block: slice) -> None:
         """Append the update of what a block has of a run of parameters."""
