@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST = 1000
 """Steps in one native call, at most."""
+SMALL = 2**11
 BLOCK, BLOCKS = 2**14, 32
 """Elements that are added and updated before others; a large bucket is cut into so many parts."""
 
@@ -64,8 +65,8 @@ class Table:
         if step.apart:
             self._append_copies()
         self._append_meeting()
-        if step.apart:
-            self._append_takings()
+        for cell in step.given[1 - rank] if step.apart else ():
+            self._append_taking(cell)
         self._append_updates()
         if not step.apart:
             self.updated = [self._append_meeting()]
@@ -138,14 +139,6 @@ class Table:
         for place, cell in enumerate(self.step.cells):
             self._append(_copy, cells=[cell], gradient=place)
 
-    def _append_takings(self) -> None:
-        """Take over the cache lines of the others' gradients."""
-        for rank, cells in enumerate(self.step.given):
-            for cell in cells if rank != self.rank else ():
-                memory = memory_of(self.placing, cell)
-                self.cells[memory] = cell
-                append_note(self.placing, self.native.taken(memory, cell.nbytes))
-
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
         cache, unless all sums are to be inspected first. The last block first: of its gradients,
@@ -169,7 +162,7 @@ class Table:
         size, rank = (1, 0) if self.step.apart else (len(self.step.ends), self.rank)
         for place, end in enumerate(self.ends):
             first, last = bounds(end.bucket.size, size)[rank : rank + 2]
-            count = min(most, -(-(last - first) // BLOCK))
+            count = min(most, -(-(last - first) // (SMALL if self.step.apart else BLOCK)))
             inside = bounds(last - first, count) if count else []
             yield from ((place, slice(first + i, first + j)) for i, j in pairwise(inside))
 
@@ -183,6 +176,12 @@ class Table:
             if self.step.apart:
                 given[self.rank] = total
             self._append(add, cells=[*given, total])
+
+    def _append_taking(self, cell: Array) -> None:
+        """Take over the cache lines of the other's gradient."""
+        memory = memory_of(self.placing, cell)
+        self.cells[memory] = cell
+        append_note(self.placing, self.native.taken(memory, cell.nbytes))
 
     def _append_update(self, update: Update, block: slice) -> None:
         """Append the update of what a block has of a run of parameters."""
