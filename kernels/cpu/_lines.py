@@ -27,6 +27,29 @@ def taken(memory, size):
     return note
 
 
+def fetched(memory, first, size):
+    """The note that asks for the cache lines of so many bytes of some memory, from one on, to read
+    them soon."""
+    note = Note(_fetch()[0], [0, -(-size // LINE)], [(0, memory, first)], "fetch lines")
+    note.keeps = memory
+    return note
+
+
+@once
+def _fetch():
+    """Frame: the address of the first line, how many lines."""
+    code = Code("fetch")
+    builder, frame = code.builder, code.function.args[0]
+    kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
+    ask = ir.Function(code.module, kind, "llvm.prefetch.p0")
+    first = builder.bitcast(code.words(code.load(frame, 0)), POINTER)
+    with code.each(code.load(frame, 1)) as line:
+        place = builder.gep(first, [builder.mul(line, I64(LINE))])
+        builder.call(ask, [place, I32(0), I32(3), I32(1)])
+    builder.ret(I32(0))
+    return code.address()
+
+
 @once
 def _take():
     """Frame: the address of the first line, how many lines."""
@@ -44,4 +67,4 @@ def _take():
     return code.address()
 
 
-__all__ = ["taken"]
+__all__ = ["fetched", "taken"]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST = 1000
 """Steps in one native call, at most."""
 SMALL = 2**11
+ROWS = 2**15
 BLOCK, BLOCKS = 2**14, 32
 """Elements that are added and updated before others; a large bucket is cut into so many parts."""
 
@@ -62,6 +63,8 @@ class Table:
         for place, end in enumerate(self.ends):
             if end not in packed:
                 self._append(_clear, gradient=place)
+        arguments = graph.arguments[: len(step.starts[rank])]
+        self._append_fetches(arguments)
         if step.apart:
             self._append_copies()
         self._append_meeting()
@@ -70,7 +73,6 @@ class Table:
         self._append_updates()
         if not step.apart:
             self.updated = [self._append_meeting()]
-        arguments = graph.arguments[: len(step.starts[rank])]
         shifts = {self.placing.memory(value): start for value, start in
                   zip(arguments, step.starts[rank], strict=True)}  # fmt: skip
         shifts |= {memory: step.copies[rank].behind(memory.fixed) for memory in
@@ -183,6 +185,20 @@ class Table:
         self.cells[memory] = cell
         append_note(self.placing, self.native.taken(memory, cell.nbytes))
 
+    def _append_fetches(self, arguments: Sequence[Value]) -> None:
+        """Ask for the rows of the next step, where they are few: they are in no cache, or in
+        another core's."""
+        layouts = [self.placing.recording.layouts.get(value) for value in arguments]
+        sizes = [0 if each is None else each.memory.size for each in layouts]
+        self.following: list[tuple[Any, int]] = []
+        """Memory that is the next step's argument, and which."""
+        for i, start in enumerate(self.step.starts[self.rank] if sum(sizes) <= ROWS else ()):
+            if sizes[i]:
+                cell = np.zeros(sizes[i], np.uint8)
+                memory = memory_of(self.placing, cell)
+                self.following.append((memory, i))
+                append_note(self.placing, self.native.fetched(memory, start, sizes[i]))
+
     def _append_update(self, update: Update, block: slice) -> None:
         """Append the update of what a block has of a run of parameters."""
         part = slice(max(update.start, block.start), min(update.stop, block.stop))
@@ -268,6 +284,8 @@ class Table:
         for column, addresses in zip(self.arguments, names, strict=True):
             if column is not None:
                 self.rows[: len(addresses), column] = addresses
+        for memory, i in self.following:
+            self.rows[: len(names[i]), self.placing.numbers[memory]] = names[i][1:] + names[i][-1:]
         self.told[: len(denominators), 0] = denominators
 
     def name_totals(self, taken: Sequence[list[Array]], count: int) -> None:
