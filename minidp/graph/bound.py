@@ -31,8 +31,8 @@ class Binding:
     """What all bound copies of a step share; ``take`` gives a copy that nobody runs."""
 
     def __init__(self, placing: Placing, shifts: Mapping[Any, int] = NO_SHIFTS) -> None:
-        """``shifts``: at which byte of the arrays that a run is given some memory begins, and how far
-        behind itself other memory is that takes the place of some."""
+        """``shifts``: at which byte of the arrays that a run is given some memory begins; and of
+        memory that is always the same, how far behind is what takes its place."""
         self._shifts = shifts
         self.placing, self.native = placing.settled(), placing.native
         self.stretches = placing.stretches()

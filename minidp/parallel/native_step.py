@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from minidp.backend import CPU
 from minidp.device import cores
 from minidp.errors import GraphError
 from minidp.graph.line import InReplica, Line, Value
@@ -21,6 +20,7 @@ from minidp.graph.noted import Recording
 from minidp.graph.program import Program, native_calls
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.inspections import require_finite_loss
+from minidp.parallel.native_copies import Copies, apart, zeros
 from minidp.parallel.native_table import MOST, Table
 from minidp.parallel.native_update import Update, runs_of, updates_of
 from minidp.parallel.total import Total
@@ -60,57 +60,19 @@ def stripped(recording: Recording) -> Stripped:
     return result
 
 
-NEAR = 2**17
-"""Bytes of parameters up to which each of two replicas updates all of them."""
-
-
-class Copies:
-    """A replica's own copies of what all update alike; the first one has none."""
-
-    def __init__(self, rank: int, apart: bool) -> None:
-        self._apart = apart and rank > 0
-        self._made: dict[int, tuple[Array, Array]] = {}
-
-    def of(self, array: Array) -> Array:
-        """What this replica has in place of a flat array: always the same."""
-        if not self._apart:
-            return array
-        place = array.ctypes.data
-        if place not in self._made:
-            self._made[place] = CPU.zeros(array.size, array.dtype, 0), array
-        return self._made[place][0]
-
-    def behind(self, array: Array) -> int:
-        """How many bytes behind some array is what takes its place, if it lies in what is copied:
-        a step may read parameters, too, that it differentiates by nothing."""
-        place = array.ctypes.data
-        return next((copy.ctypes.data - first for first, (copy, _) in self._made.items()
-                     if first <= place < first + copy.nbytes), 0)  # fmt: skip
-
-    def renew(self) -> None:
-        """Take over what has changed in Python."""
-        for copy, array in self._made.values():
-            copy[...] = array
-
-
 class Sums:
     """The memory in which gradients are added, for steps of all kinds: each replica's buckets, and
-    the totals. One replica's gradients are the totals. Where replicas stay ``apart``, updating copies of their own, gradients lie in two pieces of memory in turn: to the one that others still read the
-    next step does not write."""
+    the totals. One replica's gradients are the totals. Of replicas that work ``apart`` gradients
+    lie in two pieces of memory in turn: the next step does not write to what the other one still
+    reads."""
 
     def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
-        size = sum(end.memory.data.nbytes for end in ends[0])
-        self.apart = len(ends) == 2 and size <= NEAR
+        self.apart = apart(ends)
         self.gradients = [
-            [[_zeros(end) for _ in range(1 + self.apart)] for end in own]
+            [[zeros(end) for _ in range(1 + self.apart)] for end in own]
             for own in (ends if len(ends) > 1 else ())
         ]
         self.totals = [Total(end.bucket, end.device) for end in ends[0]]
-
-
-def _zeros(end: BucketEnd) -> Array:
-    zeros: Array = CPU.zeros(end.bucket.size, end.bucket.dtype, 0)
-    return zeros
 
 
 class NativeStep:
@@ -136,10 +98,10 @@ class NativeStep:
         spins = {} if size <= cores() else {"spins": 50}
         self.meeting = self.native.Meeting(size, deadline, **spins)
         self.gradients, self.totals, self.apart = sums.gradients, sums.totals, sums.apart
-        self.copies = [Copies(rank, self.apart) for rank in range(size)]
-        self.cells = [_zeros(end) for end in ends[0]]
+        self.copies = [Copies(self.apart and rank > 0) for rank in range(size)]
+        self.cells = [zeros(end) for end in ends[0]]
         """Stand for the totals, of which each call names others."""
-        self.given = [[*map(_zeros, own)] for own in ends] if size > 1 else [self.cells]
+        self.given = [[*map(zeros, own)] for own in ends] if size > 1 else [self.cells]
         """Stand for each replica's gradients."""
         packs = [pack for each in found for pack in each.packs]
         reached = {(pack.call.__self__.bucket.index, i)  # type: ignore[union-attr]

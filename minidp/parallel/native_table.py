@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidp.errors import GraphError
-from minidp.graph.appended import append, append_note, memory_of
+from minidp.graph.appended import append, append_asking, append_note, append_taking
 from minidp.graph.bound import Binding, Copy
 from minidp.graph.line import Line, Value
 from minidp.graph.placing import Placing
 from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
+from minidp.parallel.native_copies import zeros
 from minidp.parallel.native_update import Update
 from minidp.types import Array
 
@@ -24,18 +25,19 @@ if TYPE_CHECKING:
 
 MOST = 1000
 """Steps in one native call, at most."""
-SMALL = 2**11
+BLOCK, SMALL, BLOCKS = 2**14, 2**11, 32
+"""Elements that are added and updated before others, and how many of small models, all of which is
+in the second cache; a large bucket is cut into so many parts."""
 ROWS = 2**15
-BLOCK, BLOCKS = 2**14, 32
-"""Elements that are added and updated before others; a large bucket is cut into so many parts."""
+"""Bytes of the next step's rows up to which they are asked for: more would drive out the rest."""
 
 
 def _clear(xp: Any, gradient: Array) -> None:
     gradient[...] = 0
 
 
-def _copy(xp: Any, total: Array, gradient: Array) -> None:
-    total[...] = gradient
+def _copy(xp: Any, copy: Array, gradient: Array) -> None:
+    copy[...] = gradient
 
 
 class Table:
@@ -47,6 +49,8 @@ class Table:
         self.placing = Placing(found.recording, self.native, drawn=True)
         self.own = step.copies[rank].of
         """Gives the copy of an array that this replica updates."""
+        self.copied = [zeros(end) for end in self.ends] if step.apart else []
+        """This replica's gradients, for its sums: in the others nobody reads what is taken over."""
         self.meetings: list[int] = []
         """The entries at which replicas meet."""
         self.updated: list[int] = []
@@ -63,18 +67,18 @@ class Table:
         for place, end in enumerate(self.ends):
             if end not in packed:
                 self._append(_clear, gradient=place)
-        arguments = graph.arguments[: len(step.starts[rank])]
-        self._append_fetches(arguments)
-        if step.apart:
-            self._append_copies()
+        starts = step.starts[rank]
+        arguments = graph.arguments[: len(starts)]
+        self._append_asking(arguments)
+        for place, copy in enumerate(self.copied):
+            self._append(_copy, cells=[copy], gradient=place)
         self._append_meeting()
         for cell in step.given[1 - rank] if step.apart else ():
-            self._append_taking(cell)
+            self.cells[append_taking(self.placing, cell)] = cell
         self._append_updates()
         if not step.apart:
             self.updated = [self._append_meeting()]
-        shifts = {self.placing.memory(value): start for value, start in
-                  zip(arguments, step.starts[rank], strict=True)}  # fmt: skip
+        shifts = dict(zip(map(self.placing.memory, arguments), starts, strict=True))
         shifts |= {memory: step.copies[rank].behind(memory.fixed) for memory in
                    [each.memory for each in found.recording.layouts.values()]
                    if memory.fixed is not None}  # fmt: skip
@@ -135,11 +139,16 @@ class Table:
         append_note(self.placing, self.step.meeting.note(self.rank))
         return self.meetings[-1]
 
-    def _append_copies(self) -> None:
-        """Copy this replica's gradients to where the sums are to be: for these the others' are
-        added to the copies, so that nobody reads what another one takes over."""
-        for place, cell in enumerate(self.step.cells):
-            self._append(_copy, cells=[cell], gradient=place)
+    def _append_asking(self, arguments: Sequence[Value]) -> None:
+        """Ask for the rows of the next step, where they are few: they are in no cache."""
+        there = [(i, value) for i, value in enumerate(arguments)
+                 if value in self.placing.recording.layouts]  # fmt: skip
+        few = sum(self.placing.memory(value).size for _, value in there) <= ROWS
+        self.following = [
+            (append_asking(self.placing, value, self.step.starts[self.rank][i]), i)
+            for i, value in (there if few else ())
+        ]
+        """Memory that is an argument of the next step, and which."""
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
@@ -176,28 +185,8 @@ class Table:
         if self.step.gradients:
             given, total = [cells[place] for cells in self.step.given], self.step.cells[place]
             if self.step.apart:
-                given[self.rank] = total
+                given[self.rank] = self.copied[place]
             self._append(add, cells=[*given, total])
-
-    def _append_taking(self, cell: Array) -> None:
-        """Take over the cache lines of the other's gradient."""
-        memory = memory_of(self.placing, cell)
-        self.cells[memory] = cell
-        append_note(self.placing, self.native.taken(memory, cell.nbytes))
-
-    def _append_fetches(self, arguments: Sequence[Value]) -> None:
-        """Ask for the rows of the next step, where they are few: they are in no cache, or in
-        another core's."""
-        layouts = [self.placing.recording.layouts.get(value) for value in arguments]
-        sizes = [0 if each is None else each.memory.size for each in layouts]
-        self.following: list[tuple[Any, int]] = []
-        """Memory that is the next step's argument, and which."""
-        for i, start in enumerate(self.step.starts[self.rank] if sum(sizes) <= ROWS else ()):
-            if sizes[i]:
-                cell = np.zeros(sizes[i], np.uint8)
-                memory = memory_of(self.placing, cell)
-                self.following.append((memory, i))
-                append_note(self.placing, self.native.fetched(memory, start, sizes[i]))
 
     def _append_update(self, update: Update, block: slice) -> None:
         """Append the update of what a block has of a run of parameters."""
@@ -209,7 +198,8 @@ class Table:
 
         if part.start < part.stop:
             arrays = [self.ends[update.place].memory.data, *update.state(slice(None))]
-            self._append(run, arrays=[self.own(each)[part] for each in arrays], cells=[self.step.cells[update.place], update.cell])
+            arrays = [self.own(each)[part] for each in arrays]
+            self._append(run, arrays=arrays, cells=[self.step.cells[update.place], update.cell])
 
     # The rows: for each step, the addresses of array objects
 
@@ -249,8 +239,10 @@ class Table:
                 self._name(columns[memory], views)
             else:
                 self.totals.append((columns[memory], place, 1 + i))
-        known = {id(cell): turns for cells, gradients in zip(step.given, step.gradients, strict=False)
-                 for cell, turns in zip(cells, gradients, strict=True)}  # fmt: skip
+        known: dict[int, list[Array]] = {}
+        for cells, turns in zip(step.given, step.gradients, strict=False):  # one replica has none
+            known |= zip(map(id, cells), turns, strict=True)
+        known |= {id(copy): [copy] for copy in self.copied}
         known |= {id(update.cell): [*update.numbers] for update in step.updates}
         places = {id(cell): place for place, cell in enumerate(step.cells)}
         for memory, cell in self.cells.items():
