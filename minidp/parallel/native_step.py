@@ -129,18 +129,22 @@ class NativeStep:
             words[:count, :3] = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, draw
             words[:count, 3] = steps
 
-    def take(self, count: int) -> list[list[Array]]:
-        """Totals for the next steps, where nobody has them."""
-        taken = [total.taken() for total in self.totals]
+    def take(self, count: int) -> list[list[list[Array]]]:
+        """Totals for the next steps, where nobody has them: of replicas that work apart, in two
+        pieces of memory in turn, so that a step that stops leaves those of the one before."""
+        taken = [total.several(1 + self.apart) for total in self.totals]
         for table, copies in zip(self.tables, self.copies, strict=True):
             table.name_totals(taken, count)
             copies.renew()
         return taken
 
-    def commit(self, steps: int, taken: Sequence[list[Array]], whole: bool) -> None:
+    def commit(
+        self, steps: int, taken: Sequence[Sequence[list[Array]]], whole: bool
+    ) -> None:  # fmt: skip
         """What so many steps leave behind: gradients, and the optimiser's state. Gradients are
         forgotten unless the sums are ``whole``: a sum that was not finite came later."""
-        for end, reached, (_, *views) in zip(self.ends[0], self.used, taken, strict=True):
+        for end, reached, pieces in zip(self.ends[0], self.used, taken, strict=True):
+            _, *views = pieces[(steps - 1) % len(pieces)]
             for p, view, there in zip(end.bucket.parameters, views, reached, strict=True):
                 p.grad = wrap(view) if there and whole else None
                 p.changed()

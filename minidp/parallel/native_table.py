@@ -16,7 +16,6 @@ from minidp.graph.placing import Placing
 from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
-from minidp.parallel.native_copies import zeros
 from minidp.parallel.native_update import Update
 from minidp.types import Array
 
@@ -36,8 +35,8 @@ def _clear(xp: Any, gradient: Array) -> None:
     gradient[...] = 0
 
 
-def _copy(xp: Any, copy: Array, gradient: Array) -> None:
-    copy[...] = gradient
+def _copy(xp: Any, total: Array, gradient: Array) -> None:
+    total[...] = gradient
 
 
 class Table:
@@ -49,8 +48,6 @@ class Table:
         self.placing = Placing(found.recording, self.native, drawn=True)
         self.own = step.copies[rank].of
         """Gives the copy of an array that this replica updates."""
-        self.copied = [zeros(end) for end in self.ends] if step.apart else []
-        """This replica's gradients, for its sums: in the others nobody reads what is taken over."""
         self.meetings: list[int] = []
         """The entries at which replicas meet."""
         self.updated: list[int] = []
@@ -70,8 +67,8 @@ class Table:
         starts = step.starts[rank]
         arguments = graph.arguments[: len(starts)]
         self._append_asking(arguments)
-        for place, copy in enumerate(self.copied):
-            self._append(_copy, cells=[copy], gradient=place)
+        for place, total in enumerate(step.cells if step.apart else ()):
+            self._append(_copy, cells=[total], gradient=place)
         self._append_meeting()
         for cell in step.given[1 - rank] if step.apart else ():
             self.cells[append_taking(self.placing, cell)] = cell
@@ -89,8 +86,8 @@ class Table:
         self.copy.renew()
         self._begin_rows(graph.results[0], found)
         self.arguments = [self._column(value) for value in arguments]
-        self.agreed = self._first_change()
-        """The entry from which on the totals of a step change."""
+        self.agreed = len(self.placing.notes) if step.apart else self._first_change()
+        """The entry from which on a step changes the totals of the one before."""
 
     def _append(
         self, function: Callable[..., Any], values: Sequence[Value] = (),
@@ -185,7 +182,7 @@ class Table:
         if self.step.gradients:
             given, total = [cells[place] for cells in self.step.given], self.step.cells[place]
             if self.step.apart:
-                given[self.rank] = self.copied[place]
+                given[self.rank] = total
             self._append(add, cells=[*given, total])
 
     def _append_update(self, update: Update, block: slice) -> None:
@@ -242,7 +239,6 @@ class Table:
         known: dict[int, list[Array]] = {}
         for cells, turns in zip(step.given, step.gradients, strict=False):  # one replica has none
             known |= zip(map(id, cells), turns, strict=True)
-        known |= {id(copy): [copy] for copy in self.copied}
         known |= {id(update.cell): [*update.numbers] for update in step.updates}
         places = {id(cell): place for place, cell in enumerate(step.cells)}
         for memory, cell in self.cells.items():
@@ -280,10 +276,12 @@ class Table:
             self.rows[: len(names[i]), self.placing.numbers[memory]] = names[i][1:] + names[i][-1:]
         self.told[: len(denominators), 0] = denominators
 
-    def name_totals(self, taken: Sequence[list[Array]], count: int) -> None:
-        """Name the memory of totals for so many steps; the caller keeps it."""
+    def name_totals(self, taken: Sequence[Sequence[list[Array]]], count: int) -> None:
+        """Name the memory of totals for so many steps, of each bucket some in turn; the caller
+        keeps it."""
         for column, place, number in self.totals:
-            self.rows[:count, column] = id(taken[place][number])
+            names = [id(piece[number]) for piece in taken[place]]
+            self.rows[:count, column] = np.resize(names, count) if len(names) > 1 else names[0]
 
     def ready(self, count: int) -> int:
         """Make ready so many steps; the address of the header of what is to be run."""
