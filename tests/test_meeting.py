@@ -227,7 +227,9 @@ def test_lines_that_are_taken_or_asked_for_keep_what_they_hold(size):
     before = [each.copy() for each in held]
     origins = [native.origin(each) for each in held]
     tables = [
-        table([native.taken(origins[1 - place], 4 * size), native.fetched(origins[place], 0, size)])
+        table([native.taken(origins[1 - place], 0, 4 * size),
+               native.taken(origins[1 - place], 4 * (size // 2), 4 * (size - size // 2)),
+               native.fetched(origins[place], 0, 4 * size)])
         for place in range(2)
     ]
     assert run_all(tables, 500) == [-1, -1]

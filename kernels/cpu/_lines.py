@@ -19,10 +19,10 @@ AHEAD = 16
 """So many lines ahead the next ones are asked for to be written, where a CPU knows that."""
 
 
-def taken(memory, size):
-    """The note that takes over the cache lines of so many bytes of some memory, in which nobody
-    else writes anything new meanwhile."""
-    note = Note(_take()[0], [0, -(-size // LINE)], [(0, memory, 0)], "take lines")
+def taken(memory, first, size):
+    """The note that takes over the cache lines of so many bytes of some memory, from one on, in
+    which nobody else writes anything new meanwhile."""
+    note = Note(_take()[0], [0, -(-size // LINE)], [(0, memory, first)], "take lines")
     note.keeps = memory
     return note
 

@@ -54,25 +54,8 @@ def append_note(placing: Placing, note: Any) -> None:
     placing.append(Noted(Line(None, [], {}, [], text=note.text), notes))
 
 
-def append_taking(placing: Placing, cell: Array) -> Any:
-    """Append that the cache lines of a cell are taken over, which another core has written and will
-    write again. Gives the memory that the cell is."""
-    memory = _outside(placing, cell)
-    append_note(placing, placing.native.taken(memory, cell.nbytes))
-    return memory
-
-
-def append_asking(placing: Placing, value: Value, first: int) -> Any:
-    """Append that cache lines are asked for of what an argument of the step will be in the next
-    run, where it begins at a byte of an array. Gives the memory that is to be named so."""
-    size = placing.memory(value).size
-    memory = _outside(placing, np.zeros(size, np.uint8))
-    append_note(placing, placing.native.fetched(memory, first, size))
-    return memory
-
-
-def _outside(placing: Placing, cell: Array) -> Any:
-    """The memory that a cell is, which is named for each run."""
+def memory_of(placing: Placing, cell: Array) -> Any:
+    """The memory that a cell is, which is to be named for each run."""
     known: dict[int, Any] = {}
     memory = known[id(placing.native.origin_of(_cell(placing, cell, known)))]
     placing.outside[memory] = None

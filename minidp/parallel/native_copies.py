@@ -19,7 +19,12 @@ NEAR = 2**17
 
 def apart(ends: Sequence[Sequence[BucketEnd]]) -> bool:
     """Whether the replicas that have these ends work so."""
-    return len(ends) == 2 and sum(end.memory.data.nbytes for end in ends[0]) <= NEAR
+    return len(ends) == 2 and near(ends[0])
+
+
+def near(own: Sequence[BucketEnd]) -> bool:
+    """Whether a replica's parameters are so few."""
+    return sum(int(end.memory.data.nbytes) for end in own) <= NEAR
 
 
 def zeros(end: BucketEnd) -> Array:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidp.errors import GraphError
-from minidp.graph.appended import append, append_asking, append_note, append_taking
+from minidp.graph.appended import append, append_note
 from minidp.graph.bound import Binding, Copy
 from minidp.graph.line import Line, Value
 from minidp.graph.placing import Placing
 from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
+from minidp.parallel.native_copies import near
+from minidp.parallel.native_lines import ask_for_rows, take_back, take_gradients, take_parameters
 from minidp.parallel.native_update import Update
 from minidp.types import Array
 
@@ -27,8 +29,6 @@ MOST = 1000
 BLOCK, SMALL, BLOCKS = 2**14, 2**11, 32
 """Elements that are added and updated before others, and how many of small models, all of which is
 in the second cache; a large bucket is cut into so many parts."""
-ROWS = 2**15
-"""Bytes of the next step's rows up to which they are asked for: more would drive out the rest."""
 
 
 def _clear(xp: Any, gradient: Array) -> None:
@@ -66,15 +66,20 @@ class Table:
                 self._append(_clear, gradient=place)
         starts = step.starts[rank]
         arguments = graph.arguments[: len(starts)]
-        self._append_asking(arguments)
+        self.following = ask_for_rows(self.placing, arguments, starts)
+        """Memory that is an argument of the next step, and which."""
         for place, total in enumerate(step.cells if step.apart else ()):
             self._append(_copy, cells=[total], gradient=place)
         self._append_meeting()
-        for cell in step.given[1 - rank] if step.apart else ():
-            self.cells[append_taking(self.placing, cell)] = cell
+        slices = list(self._blocks(1)) if step.gradients and near(self.ends) else []
+        if step.apart:
+            self.cells |= take_gradients(self.placing, step.given[1 - rank])
+        else:
+            take_parameters(self.placing, self.ends, slices)
         self._append_updates()
         if not step.apart:
             self.updated = [self._append_meeting()]
+            self.cells |= take_back(self.placing, self.ends, step.given[rank], slices)
         shifts = dict(zip(map(self.placing.memory, arguments), starts, strict=True))
         shifts |= {memory: step.copies[rank].behind(memory.fixed) for memory in
                    [each.memory for each in found.recording.layouts.values()]
@@ -135,17 +140,6 @@ class Table:
         self.meetings.append(len(self.placing.notes))
         append_note(self.placing, self.step.meeting.note(self.rank))
         return self.meetings[-1]
-
-    def _append_asking(self, arguments: Sequence[Value]) -> None:
-        """Ask for the rows of the next step, where they are few: they are in no cache."""
-        there = [(i, value) for i, value in enumerate(arguments)
-                 if value in self.placing.recording.layouts]  # fmt: skip
-        few = sum(self.placing.memory(value).size for _, value in there) <= ROWS
-        self.following = [
-            (append_asking(self.placing, value, self.step.starts[self.rank][i]), i)
-            for i, value in (there if few else ())
-        ]
-        """Memory that is an argument of the next step, and which."""
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
