@@ -35,33 +35,43 @@ def fetched(memory, first, size):
     return note
 
 
+class Lines(Code):
+    """Builds what goes over lines. Frame: the address of the first one, how many."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        frame = self.function.args[0]
+        kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
+        self._first = self.builder.bitcast(self.words(self.load(frame, 0)), POINTER)
+        self._ask = ir.Function(self.module, kind, "llvm.prefetch.p0")
+        self.count = self.load(frame, 1)
+
+    def place(self, line):
+        return self.builder.gep(self._first, [self.builder.mul(line, I64(LINE))])
+
+    def ask(self, line, write):
+        near, data = I32(3), I32(1)
+        self.builder.call(self._ask, [self.place(line), I32(write), near, data])
+
+
 @once
 def _fetch():
-    """Frame: the address of the first line, how many lines."""
-    code = Code("fetch")
-    builder, frame = code.builder, code.function.args[0]
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
-    ask = ir.Function(code.module, kind, "llvm.prefetch.p0")
-    first = builder.bitcast(code.words(code.load(frame, 0)), POINTER)
-    with code.each(code.load(frame, 1)) as line:
-        place = builder.gep(first, [builder.mul(line, I64(LINE))])
-        builder.call(ask, [place, I32(0), I32(3), I32(1)])
-    builder.ret(I32(0))
+    code = Lines("fetch")
+    with code.each(code.count) as line:
+        code.ask(line, write=0)
+    code.builder.ret(I32(0))
     return code.address()
 
 
 @once
 def _take():
-    """Frame: the address of the first line, how many lines."""
-    code = Code("take")
-    builder, frame = code.builder, code.function.args[0]
-    kind = ir.FunctionType(ir.VoidType(), [POINTER, I32, I32, I32])
-    ask = ir.Function(code.module, kind, "llvm.prefetch.p0")
-    first = builder.bitcast(code.words(code.load(frame, 0)), POINTER)
-    with code.each(code.load(frame, 1)) as line:
-        place = builder.gep(first, [builder.mul(line, I64(LINE))])
-        builder.call(ask, [builder.gep(place, [I64(AHEAD * LINE)]), I32(1), I32(3), I32(1)])
-        word = builder.bitcast(place, I32.as_pointer())
+    code = Lines("take")
+    builder = code.builder
+    with code.each(code.count) as line:
+        ahead = code.add(line, AHEAD)
+        inside = builder.icmp_signed("<", ahead, code.count)
+        code.ask(builder.select(inside, ahead, line), write=1)
+        word = builder.bitcast(code.place(line), I32.as_pointer())
         builder.store_atomic(builder.load_atomic(word, "monotonic", 4), word, "monotonic", 4)
     builder.ret(I32(0))
     return code.address()
