@@ -219,3 +219,18 @@ def test_a_table_does_not_hold_the_interpreter():
     meeting = native.Meeting(2, seconds=20)
     tables = [table([meeting.note(rank)]) for rank in range(2)]
     assert run_all(tables, 1000) == [-1, -1]  # one alone would wait for ever
+
+
+@pytest.mark.parametrize("size", [1, 16, 1000])
+def test_lines_that_are_taken_or_asked_for_keep_what_they_hold(size):
+    held = [np.arange(size, dtype="float32") + place for place in range(2)]
+    before = [each.copy() for each in held]
+    origins = [native.origin(each) for each in held]
+    tables = [
+        table([native.taken(origins[1 - place], 0, 4 * size),
+               native.taken(origins[1 - place], 4 * (size // 2), 4 * (size - size // 2)),
+               native.fetched(origins[place], 0, 4 * size)])
+        for place in range(2)
+    ]
+    assert run_all(tables, 500) == [-1, -1]
+    assert all(map(np.array_equal, held, before))

@@ -120,6 +120,10 @@ def test_memory_that_somebody_has_is_not_used_again(kind):
         assert second is not first and total.taken() is second
         del held
         assert total.taken() is first
+    held = first[0]
+    one, other = total.several(2)
+    assert len({id(first), id(one), id(other)}) == 3 and total.several(2) == [one, other]
+    del held
     kept = []
     for _ in range(5):
         flat = total.taken()[0]

@@ -1,5 +1,5 @@
 """Sums and updates in one native call leave the bytes of those one after the other; and lines that
-other cores have are asked for beforehand."""
+other cores have are taken over, or asked for beforehand."""
 
 import time
 
@@ -11,7 +11,7 @@ from training import everything
 import minidp as dp
 from minidp import nn, optim
 from minidp.graph.program import native_calls
-from minidp.parallel import native_table, together
+from minidp.parallel import native_copies, native_lines, together
 
 if native_calls() is None:
     pytest.skip("compiled functions are switched off", allow_module_level=True)
@@ -211,9 +211,9 @@ def texts(train):
     return [[note.text for note in table.placing.notes] for table in step.tables], step
 
 
-def captured(near, monkeypatch):
-    monkeypatch.setattr(native_table, "NEAR", near)
-    train = scheduler(capture=True)
+def captured(near, monkeypatch, devices=2):
+    monkeypatch.setattr(native_copies, "NEAR", near)
+    train = scheduler(capture=True, devices=devices)
     data = batches(20)
     train.run(data)
     train.run(data)
@@ -221,27 +221,33 @@ def captured(near, monkeypatch):
     return train
 
 
-def test_lines_are_asked_for_where_they_stay_in_cache(monkeypatch):
+def test_lines_are_taken_over_where_they_stay_in_cache(monkeypatch):
     near, far = captured(2**17, monkeypatch), captured(0, monkeypatch)
     assert everything(near) == everything(far)
     for notes in texts(near)[0]:
-        assert notes.count("fetch lines") == 3  # own values; those of the other, own gradients
-    assert not any("fetch lines" in notes for notes in texts(far)[0])
+        assert notes.count("take lines") == 1  # the other's gradients
+    assert not any("take lines" in notes for notes in texts(far)[0])
+
+
+def test_three_replicas_take_over_what_they_update_and_their_gradients_back(monkeypatch):
+    near, far = captured(2**17, monkeypatch, 3), captured(0, monkeypatch, 3)
+    assert everything(near) == everything(far)
+    rows = texts(far)[0][0].count("fetch lines")
+    for rank, notes in enumerate(texts(near)[0]):
+        others = 2 if rank == 1 else 1  # what lies before its slice, and behind it
+        assert notes.count("take lines") == 1 + others
+        assert notes.count("fetch lines") == rows + others
 
 
 def test_gradients_of_native_steps_begin_at_cache_lines(monkeypatch):
-    _, step = texts(captured(0, monkeypatch))
-    gradients = [each for own in step.gradients for each in own]
-    assert gradients and all(native_calls().start(each) % 64 == 0 for each in gradients)
+    for near, pieces in ((0, 1), (2**17, 2)):
+        _, step = texts(captured(near, monkeypatch))
+        gradients = [each for own in step.gradients for turns in own for each in turns]
+        assert len(gradients) == 2 * pieces
+        assert all(native_calls().start(each) % 64 == 0 for each in gradients)
 
 
-@pytest.mark.parametrize("write", [False, True])
-def test_asking_for_lines_changes_nothing(write):
-    held = np.arange(1000, dtype="float32")
-    note = native_calls().fetched(held[3:901], write)
-    plan = native_calls().Plan([note], None)
-    assert native_calls().Bound(plan, [], 0, [(0, 1)]).run() == -1
-    first, lines = note.words
-    begin, end = (native_calls().start(held[i:]) for i in (3, 901))
-    assert first % 64 == 0 and first <= begin and end <= first + 64 * lines < end + 64
-    assert (held == np.arange(1000)).all()
+def test_rows_of_the_next_step_are_asked_for_where_they_are_few(monkeypatch):
+    assert all(notes.count("fetch lines") == 2 for notes in texts(captured(0, monkeypatch))[0])
+    monkeypatch.setattr(native_lines, "ROWS", 100)
+    assert not any("fetch lines" in notes for notes in texts(captured(0, monkeypatch))[0])

@@ -13,7 +13,7 @@ from ._address import extent, low, origin_of, start
 from ._arena import placed
 from ._finite import all_finite
 from ._inner import fields_known
-from ._lines import fetched
+from ._lines import fetched, taken
 from ._meeting import Meeting
 from ._names import names
 from ._native import drive
@@ -26,8 +26,8 @@ from .optim import NUMBERS
 
 __all__ = ["Array", "Bound", "Meeting", "Memory", "Orders", "Plan", "aligned", "all_finite",
            "array_at", "as_traced", "drive", "extent", "fetched", "low", "native", "note",
-           "numbers_of", "origin", "origin_of", "placed", "plain", "start", "usable",
-           "verified"]  # fmt: skip
+           "numbers_of", "origin", "origin_of", "placed", "plain", "start", "taken",
+           "usable", "verified"]  # fmt: skip
 Array = np.ndarray
 
 

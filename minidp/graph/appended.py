@@ -54,6 +54,14 @@ def append_note(placing: Placing, note: Any) -> None:
     placing.append(Noted(Line(None, [], {}, [], text=note.text), notes))
 
 
+def memory_of(placing: Placing, cell: Array) -> Any:
+    """The memory that a cell is, which is to be named for each run."""
+    known: dict[int, Any] = {}
+    memory = known[id(placing.native.origin_of(_cell(placing, cell, known)))]
+    placing.outside[memory] = None
+    return memory
+
+
 def _value(placing: Placing, value: Value, known: dict[int, Any]) -> Array:
     """An array with the layout of a value, in memory that stands for the value's."""
     layout = placing.recording.layouts[value]

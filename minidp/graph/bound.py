@@ -31,7 +31,8 @@ class Binding:
     """What all bound copies of a step share; ``take`` gives a copy that nobody runs."""
 
     def __init__(self, placing: Placing, shifts: Mapping[Any, int] = NO_SHIFTS) -> None:
-        """``shifts``: at which byte of the arrays that a run is given some memory begins."""
+        """``shifts``: at which byte of the arrays that a run is given some memory begins; and of
+        memory that is always the same, how far behind is what takes its place."""
         self._shifts = shifts
         self.placing, self.native = placing.settled(), placing.native
         self.stretches = placing.stretches()
@@ -50,7 +51,7 @@ class Binding:
         if memory in self._inside:
             return len(outside) + self._inside[memory], 0
         known = len(outside) + len(self._inside) + len(self._fixed)
-        return self._fixed.setdefault(memory, known), 0
+        return self._fixed.setdefault(memory, known), self._shifts.get(memory, 0)
 
     def addresses(self, planned: Array) -> list[int]:
         """Of all memory by its number, with ``planned`` for what is planned."""

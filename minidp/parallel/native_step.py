@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from minidp.backend import CPU
 from minidp.device import cores
 from minidp.errors import GraphError
 from minidp.graph.line import InReplica, Line, Value
@@ -21,6 +20,7 @@ from minidp.graph.noted import Recording
 from minidp.graph.program import Program, native_calls
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.inspections import require_finite_loss
+from minidp.parallel.native_copies import Copies, apart, zeros
 from minidp.parallel.native_table import MOST, Table
 from minidp.parallel.native_update import Update, runs_of, updates_of
 from minidp.parallel.total import Total
@@ -32,11 +32,12 @@ from minidp.types import Array
 class Stripped:
     """The lines of a captured step that run natively, and what the others were.
 
-    ``packs`` gave the cotangents of a bucket; ``held`` are arrays that Python found."""
+    ``packs`` gave the cotangents of a bucket; ``held`` are arrays that Python found, by the number
+    of the bucket that they are of, and of the parameter, or -1 for all of the bucket."""
 
     recording: Recording
     packs: list[Line] = field(default_factory=list)
-    held: dict[Value, Array] = field(default_factory=dict)
+    held: dict[Value, tuple[int, int]] = field(default_factory=dict)
 
 
 def stripped(recording: Recording) -> Stripped:
@@ -49,9 +50,8 @@ def stripped(recording: Recording) -> Stripped:
         if function is BucketEnd._pack:
             result.packs.append(line)
         elif line.op is not None and line.op.name in ("broadcast", "unpack"):
-            end = line.constants["bucket"]
-            arrays = (end.values,) if line.op.name == "broadcast" else end.views(end.values)
-            result.held |= dict(zip(line.outputs, arrays, strict=True))
+            index, first = line.constants["bucket"].bucket.index, -(line.op.name == "broadcast")
+            result.held |= {y: (index, i) for i, y in enumerate(line.outputs, first)}
         elif function not in (BucketEnd._start, require_finite_loss):
             raise GraphError(f"{line} stays Python")
     keys = [key for key in graph.keys if not isinstance(key.generator, InReplica)]
@@ -62,11 +62,14 @@ def stripped(recording: Recording) -> Stripped:
 
 class Sums:
     """The memory in which gradients are added, for steps of all kinds: each replica's buckets, and
-    the totals. One replica's gradients are the totals."""
+    the totals. One replica's gradients are the totals. Of replicas that work ``apart`` gradients
+    lie in two pieces of memory in turn: the next step does not write to what the other one still
+    reads."""
 
     def __init__(self, ends: Sequence[Sequence[BucketEnd]]) -> None:
+        self.apart = apart(ends)
         self.gradients = [
-            [CPU.zeros(end.bucket.size, end.bucket.dtype, 0) for end in own]
+            [[zeros(end) for _ in range(1 + self.apart)] for end in own]
             for own in (ends if len(ends) > 1 else ())
         ]
         self.totals = [Total(end.bucket, end.device) for end in ends[0]]
@@ -94,9 +97,12 @@ class NativeStep:
         found = [stripped(binding.placing.recording) for binding in bindings if binding is not None]
         spins = {} if size <= cores() else {"spins": 50}
         self.meeting = self.native.Meeting(size, deadline, **spins)
-        self.gradients, self.totals = sums.gradients, sums.totals
-        self.cells = [np.zeros(end.bucket.size, end.bucket.dtype) for end in ends[0]]
+        self.gradients, self.totals, self.apart = sums.gradients, sums.totals, sums.apart
+        self.copies = [Copies(self.apart and rank > 0) for rank in range(size)]
+        self.cells = [zeros(end) for end in ends[0]]
         """Stand for the totals, of which each call names others."""
+        self.given = [[*map(zeros, own)] for own in ends] if size > 1 else [self.cells]
+        """Stand for each replica's gradients."""
         packs = [pack for each in found for pack in each.packs]
         reached = {(pack.call.__self__.bucket.index, i)  # type: ignore[union-attr]
                    for pack in packs for i in pack.inputs[0]}  # fmt: skip
@@ -105,7 +111,7 @@ class NativeStep:
         self.updates = updates_of(optimizer, ends[0], self.used, MOST)
         self.keys = [np.zeros((MOST, 4), np.uint64) for _ in found[0].recording.cells]
         self.tables = [Table(self, rank, each) for rank, each in enumerate(found)]
-        del self.cells
+        del self.cells, self.given
 
     def fits(self, finite: bool) -> bool:
         """Whether inspections and the update are the same, but for numbers: then it
@@ -123,17 +129,22 @@ class NativeStep:
             words[:count, :3] = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, draw
             words[:count, 3] = steps
 
-    def take(self, count: int) -> list[list[Array]]:
-        """Totals for the next steps, where nobody has them."""
-        taken = [total.taken() for total in self.totals]
-        for table in self.tables:
+    def take(self, count: int) -> list[list[list[Array]]]:
+        """Totals for the next steps, where nobody has them: of replicas that work apart, in two
+        pieces of memory in turn, so that a step that stops leaves those of the one before."""
+        taken = [total.several(1 + self.apart) for total in self.totals]
+        for table, copies in zip(self.tables, self.copies, strict=True):
             table.name_totals(taken, count)
+            copies.renew()
         return taken
 
-    def commit(self, steps: int, taken: Sequence[list[Array]], whole: bool) -> None:
+    def commit(
+        self, steps: int, taken: Sequence[Sequence[list[Array]]], whole: bool
+    ) -> None:  # fmt: skip
         """What so many steps leave behind: gradients, and the optimiser's state. Gradients are
         forgotten unless the sums are ``whole``: a sum that was not finite came later."""
-        for end, reached, (_, *views) in zip(self.ends[0], self.used, taken, strict=True):
+        for end, reached, pieces in zip(self.ends[0], self.used, taken, strict=True):
+            _, *views = pieces[(steps - 1) % len(pieces)]
             for p, view, there in zip(end.bucket.parameters, views, reached, strict=True):
                 p.grad = wrap(view) if there and whole else None
                 p.changed()

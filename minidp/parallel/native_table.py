@@ -16,6 +16,8 @@ from minidp.graph.placing import Placing
 from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
+from minidp.parallel.native_copies import near
+from minidp.parallel.native_lines import ask_for_rows, take_back, take_gradients, take_parameters
 from minidp.parallel.native_update import Update
 from minidp.types import Array
 
@@ -24,15 +26,17 @@ if TYPE_CHECKING:
 
 MOST = 1000
 """Steps in one native call, at most."""
-BLOCK, BLOCKS = 2**14, 32
-"""Elements that are added and updated before others; a large bucket is cut into so many parts."""
-NEAR = 2**17
-"""Bytes of parameters up to which cache lines that other cores have are asked for beforehand: so
-many stay in cache until they are used."""
+BLOCK, SMALL, BLOCKS = 2**14, 2**11, 32
+"""Elements that are added and updated before others, and how many of small models, all of which is
+in the second cache; a large bucket is cut into so many parts."""
 
 
 def _clear(xp: Any, gradient: Array) -> None:
     gradient[...] = 0
+
+
+def _copy(xp: Any, total: Array, gradient: Array) -> None:
+    total[...] = gradient
 
 
 class Table:
@@ -42,8 +46,12 @@ class Table:
         self.step, self.rank, self.native = step, rank, step.native
         self.ends, graph = step.ends[rank], found.recording.graph
         self.placing = Placing(found.recording, self.native, drawn=True)
+        self.own = step.copies[rank].of
+        """Gives the copy of an array that this replica updates."""
         self.meetings: list[int] = []
-        """The entries at which replicas meet; at the last one all have updated their slices."""
+        """The entries at which replicas meet."""
+        self.updated: list[int] = []
+        """The one at which all have updated their slices, if they need to know."""
         if step.finite:
             append(self.placing, self._require_finite, graph.results)
         self.computed: list[tuple[Any, int, int]] = []
@@ -56,14 +64,26 @@ class Table:
         for place, end in enumerate(self.ends):
             if end not in packed:
                 self._append(_clear, gradient=place)
+        starts = step.starts[rank]
+        arguments = graph.arguments[: len(starts)]
+        self.following = ask_for_rows(self.placing, arguments, starts)
+        """Memory that is an argument of the next step, and which."""
+        for place, total in enumerate(step.cells if step.apart else ()):
+            self._append(_copy, cells=[total], gradient=place)
         self._append_meeting()
-        self._append_fetches(before=True)
+        slices = list(self._blocks(1)) if step.gradients and near(self.ends) else []
+        if step.apart:
+            self.cells |= take_gradients(self.placing, step.given[1 - rank])
+        else:
+            take_parameters(self.placing, self.ends, slices)
         self._append_updates()
-        self._append_meeting()
-        self._append_fetches(before=False)
-        arguments = graph.arguments[: len(step.starts[rank])]
-        shifts = {self.placing.memory(value): start for value, start in
-                  zip(arguments, step.starts[rank], strict=True)}  # fmt: skip
+        if not step.apart:
+            self.updated = [self._append_meeting()]
+            self.cells |= take_back(self.placing, self.ends, step.given[rank], slices)
+        shifts = dict(zip(map(self.placing.memory, arguments), starts, strict=True))
+        shifts |= {memory: step.copies[rank].behind(memory.fixed) for memory in
+                   [each.memory for each in found.recording.layouts.values()]
+                   if memory.fixed is not None}  # fmt: skip
         self.binding = Binding(self.placing, shifts)
         if not self.binding.whole or not self.placing.possible:
             raise GraphError("it is not one native call")
@@ -71,19 +91,17 @@ class Table:
         self.copy.renew()
         self._begin_rows(graph.results[0], found)
         self.arguments = [self._column(value) for value in arguments]
-        self.agreed = self._first_change()
-        """The entry from which on the totals of a step change."""
+        self.agreed = len(self.placing.notes) if step.apart else self._first_change()
+        """The entry from which on a step changes the totals of the one before."""
 
     def _append(
         self, function: Callable[..., Any], values: Sequence[Value] = (),
         arrays: Sequence[Array] = (), cells: Sequence[Array] = (), gradient: int | None = None,
     ) -> None:  # fmt: skip
         """Append a function, which is given this replica's ``gradient`` of a bucket last."""
-        arrays, cells = [*arrays], [*cells]
-        if gradient is not None and self.step.gradients:
-            arrays.append(self.step.gradients[self.rank][gradient])
-        elif gradient is not None:
-            cells.append(self.step.cells[gradient])
+        cells = [*cells]
+        if gradient is not None:
+            cells.append(self.step.given[self.rank][gradient])
         named = append(self.placing, function, values, arrays, cells)
         self.cells |= dict(zip(named, cells, strict=True))
 
@@ -118,29 +136,10 @@ class Table:
         for array in arrays:
             self.native.all_finite(array)
 
-    def _append_meeting(self) -> None:
+    def _append_meeting(self) -> int:
         self.meetings.append(len(self.placing.notes))
         append_note(self.placing, self.step.meeting.note(self.rank))
-
-    def _append_fetches(self, before: bool) -> None:
-        """Ask for cache lines that other cores have, before updates or behind them: this replica's
-        slices, which all have read; the others', which they have updated, and this replica's
-        gradients of them, which they have read."""
-        memories = [end.memory.data for end in self.ends]
-        if not self.step.gradients or sum(each.nbytes for each in memories) > NEAR:
-            return
-        for place, part in self._blocks(1):
-            values, gradient = memories[place], self.step.gradients[self.rank][place]
-            if before:
-                self._append_fetch(values[part], write=True)
-                continue
-            for others in (slice(part.start), slice(part.stop, None)):
-                self._append_fetch(values[others], write=False)
-                self._append_fetch(gradient[others], write=True)
-
-    def _append_fetch(self, array: Array, write: bool) -> None:
-        if array.size:
-            append_note(self.placing, self.native.fetched(array, write))
+        return self.meetings[-1]
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
@@ -151,7 +150,7 @@ class Table:
             self._append_sum(place, part)
             self._append(lambda xp, total, part=part: self._require_finite(xp, total[part]),
                          cells=[self.step.cells[place]])  # fmt: skip
-        if finite:
+        if finite and not self.step.apart:
             self._append_meeting()
         for place, part in reversed([*self._blocks(1 if finite else BLOCKS)]):
             if not finite:
@@ -162,21 +161,23 @@ class Table:
 
     def _blocks(self, most: int) -> Iterator[tuple[int, slice]]:
         """This replica's slice of each bucket, in blocks: at most so many of a bucket."""
+        size, rank = (1, 0) if self.step.apart else (len(self.step.ends), self.rank)
         for place, end in enumerate(self.ends):
-            cuts = bounds(end.bucket.size, len(self.step.ends))
-            first, last = cuts[self.rank], cuts[self.rank + 1]
-            count = min(most, -(-(last - first) // BLOCK))
+            first, last = bounds(end.bucket.size, size)[rank : rank + 2]
+            count = min(most, -(-(last - first) // (SMALL if self.step.apart else BLOCK)))
             inside = bounds(last - first, count) if count else []
             yield from ((place, slice(first + i, first + j)) for i, j in pairwise(inside))
 
     def _append_sum(self, place: int, part: slice) -> None:
         def add(xp: Any, *arrays: Array) -> None:
-            *slices, total = arrays
-            tree_sum(slices, total[part])
+            *slices, total = [array[part] for array in arrays]
+            tree_sum(slices, total)
 
         if self.step.gradients:
-            slices = [gradients[place][part] for gradients in self.step.gradients]
-            self._append(add, arrays=slices, cells=[self.step.cells[place]])
+            given, total = [cells[place] for cells in self.step.given], self.step.cells[place]
+            if self.step.apart:
+                given[self.rank] = total
+            self._append(add, cells=[*given, total])
 
     def _append_update(self, update: Update, block: slice) -> None:
         """Append the update of what a block has of a run of parameters."""
@@ -187,7 +188,8 @@ class Table:
             update.run(xp, p, total[part], *state, numbers)
 
         if part.start < part.stop:
-            arrays = [self.ends[update.place].memory.data[part], *update.state(part)]
+            arrays = [self.ends[update.place].memory.data, *update.state(slice(None))]
+            arrays = [self.own(each)[part] for each in arrays]
             self._append(run, arrays=arrays, cells=[self.step.cells[update.place], update.cell])
 
     # The rows: for each step, the addresses of array objects
@@ -197,11 +199,13 @@ class Table:
         self._first_row = self.native.start(self.rows)
         self.kept: list[list[Array]] = []
         """What rows name: it must live on."""
-        for value, array in found.held.items():
-            self._name(self._column(value), [array] * MOST)
+        for value, (place, i) in found.held.items():
+            array = self.own(self.ends[place].memory.data)
+            views = [*self.ends[place].bucket.views(array), array]
+            self._name(self._column(value), [views[i]])
         self._name_cells()
         for memory, words in zip(found.recording.cells, self.step.keys, strict=True):
-            self._name(self.placing.numbers[memory], list(words))
+            self._name(self.placing.numbers[memory], [*words])
         layout, column = found.recording.layouts[loss], self._column(loss)
         if column is None:
             raise GraphError("its loss is a constant")
@@ -221,16 +225,23 @@ class Table:
         """Columns that each call names: of a bucket's total, or of one parameter's part of it."""
         for memory, place, i in self.computed:
             if step.gradients:
-                view = self.ends[place].bucket.views(step.gradients[self.rank][place])[i]
-                self._name(columns[memory], [view] * MOST)
+                turns = step.gradients[self.rank][place]
+                views = [self.ends[place].bucket.views(turn)[i] for turn in turns]
+                self._name(columns[memory], views)
             else:
                 self.totals.append((columns[memory], place, 1 + i))
+        known: dict[int, list[Array]] = {}
+        for cells, turns in zip(step.given, step.gradients, strict=False):  # one replica has none
+            known |= zip(map(id, cells), turns, strict=True)
+        known |= {id(update.cell): [*update.numbers] for update in step.updates}
+        places = {id(cell): place for place, cell in enumerate(step.cells)}
         for memory, cell in self.cells.items():
-            self.totals += [(columns[memory], place, 0)
-                            for place, each in enumerate(step.cells) if each is cell]  # fmt: skip
-            for update in step.updates:
-                if update.cell is cell:
-                    self._name(columns[memory], list(update.numbers))
+            if id(cell) in known:
+                self._name(columns[memory], known[id(cell)])
+            elif self.rank and step.apart:
+                self._name(columns[memory], [cell])
+            else:
+                self.totals.append((columns[memory], places[id(cell)], 0))
 
     def _first_change(self) -> int:
         columns, numbers = {column for column, _, _ in self.totals}, self.placing.numbers
@@ -244,10 +255,10 @@ class Table:
         return None if layout is None else self.placing.numbers.get(layout.memory)
 
     def _name(self, column: int | None, arrays: list[Array]) -> None:
-        if column is None:
-            return
-        self.kept.append(arrays)
-        self.rows[: len(arrays), column] = [id(array) for array in arrays]
+        """Name arrays for the steps, over and over in turn."""
+        if column is not None:
+            self.kept.append(arrays)
+            self.rows[:, column] = np.resize([id(array) for array in arrays], MOST)
 
     def give(self, names: Sequence[Array], denominators: Array) -> None:
         """Name the arrays of the steps by the addresses of array objects, which the caller keeps;
@@ -255,12 +266,16 @@ class Table:
         for column, addresses in zip(self.arguments, names, strict=True):
             if column is not None:
                 self.rows[: len(addresses), column] = addresses
+        for memory, i in self.following:
+            self.rows[: len(names[i]), self.placing.numbers[memory]] = names[i][1:] + names[i][-1:]
         self.told[: len(denominators), 0] = denominators
 
-    def name_totals(self, taken: Sequence[list[Array]], count: int) -> None:
-        """Name the memory of totals for so many steps; the caller keeps it."""
+    def name_totals(self, taken: Sequence[Sequence[list[Array]]], count: int) -> None:
+        """Name the memory of totals for so many steps, of each bucket some in turn; the caller
+        keeps it."""
         for column, place, number in self.totals:
-            self.rows[:count, column] = id(taken[place][number])
+            names = [id(piece[number]) for piece in taken[place]]
+            self.rows[:count, column] = np.resize(names, count) if len(names) > 1 else names[0]
 
     def ready(self, count: int) -> int:
         """Make ready so many steps; the address of the header of what is to be run."""
@@ -271,11 +286,11 @@ class Table:
         """How many of so many steps were made, where the entry has stopped, or -1."""
         if entry < 0:
             return count
-        return int(self.copy.bound.rounds_done()) + (entry in self.meetings[-1:])
+        return int(self.copy.bound.rounds_done()) + (entry in self.updated)
 
     def spoiled(self, entry: int) -> bool:
         """Whether a step that stopped there, undone, had changed the sums of the one before."""
-        return self.agreed <= entry and entry not in self.meetings[-1:]
+        return self.agreed <= entry and entry not in self.updated
 
     def found(self, count: int) -> Array:
         """The losses of the steps."""

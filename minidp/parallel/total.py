@@ -28,12 +28,16 @@ class Total:
 
     def taken(self) -> list[Array]:
         """A piece that nobody has."""
+        return self.several(1)[0]
+
+    def several(self, count: int) -> list[list[Array]]:
+        """So many pieces that nobody has."""
         if not self._pool:
             self._unused = _uses(self._made())
-        for piece in self._pool:
-            if _uses(piece) == self._unused:
-                return piece
-        return self._made()
+        found = [piece for piece in self._pool if _uses(piece) == self._unused][:count]
+        while len(found) < count:
+            found.append(self._made())
+        return found
 
     def _made(self) -> list[Array]:
         """New memory, which takes the place of the oldest if there is enough. What lies between
