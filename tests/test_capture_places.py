@@ -36,6 +36,8 @@ STEPS = {
     "embedding by frequency": lambda x, y, m: dp.grad(
         nn.functional.embedding(y, w := x.clone().requires_grad_(), scale_grad_by_freq=True)
         .exp().sum(), w)[0],
+    "bags": lambda x, y, m: nn.functional.embedding_bag(
+        y.reshape(4, 2), x, mode="max", padding_idx=1),
     "take": lambda x, y, m: x.take(y),
     "one_hot": lambda x, y, m: nn.functional.one_hot(y, ROWS),
     "written by number": lambda x, y, m: changed(x, (dp.arange(ROWS), y)),
