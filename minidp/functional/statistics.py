@@ -25,13 +25,13 @@ def when_accepted(function: Callable[..., None], *arguments: Any) -> None:
 def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:
     """Let running statistics follow those of the batch when the step is accepted."""
     if mean is not None or var is not None:
-        aside(when_accepted, follow, share, (mean, batch_mean), (var, batch_var))
+        aside(when_accepted, follow, share, mean, batch_mean, var, batch_var)
 
 
 @told_as("statistics follow")
-def follow(share: float, *pairs: tuple[Tensor | None, Tensor | None]) -> None:
+def follow(share: float, *each: Tensor | None) -> None:
     """running = (1 - share) running + share batch of each pair, in place, where ``running`` is."""
-    for running, batch in pairs:
+    for running, batch in zip(each[::2], each[1::2], strict=True):
         if running is not None and batch is not None:
             values = running.array
             values *= 1 - share
@@ -47,7 +47,7 @@ def follow_layer(layer: Any, mean: Tensor | None, var: Tensor | None) -> None:
         count.array += 1
         count.changed()
         share = 1 / count.item() if share is None else share
-    follow(share or 0.0, (layer.running_mean, mean), (layer.running_var, var))
+    follow(share or 0.0, layer.running_mean, mean, layer.running_var, var)
 
 
 @told_as("statistics are gathered")
