@@ -176,6 +176,8 @@ class Scheduler:
         self._check_free()
         with self._running:
             self._prepare()
+            for bucket in self.buckets:
+                bucket.check_hooks()
             after = None if on_step is None else partial(self._between_steps, on_step)
             program = Training(self.gradients, self.weights, self.optimizer, count,
                                self.inspections, self.replays, self.progress, after)  # fmt: skip
