@@ -140,7 +140,7 @@ def test_constants_that_were_not_read_are_kept(holds):
 
 def test_a_copy_of_an_argument_is_no_constant():
     """Not even where all its values are equal, so that they are the same in any order."""
-    for x in (np.zeros(6, "f4"), np.full(6, 3), np.ones(6, bool), rows(6)):
+    for x in (np.zeros(6, "f4"), np.full(6, 3.0), np.ones(6, bool), rows(6)):
         assert not noted(lambda xp, x: xp.add(x, native.plain(x).copy()), x)[2]
         assert noted(lambda xp, x: xp.add(x, x), x)[2]
 

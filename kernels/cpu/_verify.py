@@ -88,10 +88,11 @@ def _turned(values):
 
 
 def _changed(values):
-    """Others for values that are all equal, so that a copy of them is told from themselves."""
+    """Others for values that are all equal, so that a copy of them is told from themselves; but no
+    other whole numbers, which may be places."""
     if values.dtype.kind == "f":
         return _scaled(values, 0.75) + np.arange(values.size, dtype=values.dtype) % 8 / 8
-    return ~values if values.dtype.kind == "b" else values ^ 1
+    return ~values if values.dtype.kind == "b" else values
 
 
 def _scaled(values, factor):
