@@ -36,6 +36,10 @@ STEPS = {
     "embedding by frequency": lambda x, y, m: dp.grad(
         nn.functional.embedding(y, w := x.clone().requires_grad_(), scale_grad_by_freq=True)
         .exp().sum(), w)[0],
+    "bags": lambda x, y, m: nn.functional.embedding_bag(
+        y.reshape(4, 2), x, mode="max", padding_idx=1),
+    "gaussian_nll": lambda x, y, m: nn.functional.gaussian_nll_loss(x, x.sin(), y.unsqueeze(1)),
+    "quantile": lambda x, y, m: x.quantile(y[:3] / 7, 1) + x.quantile(0.3, 1),
     "take": lambda x, y, m: x.take(y),
     "one_hot": lambda x, y, m: nn.functional.one_hot(y, ROWS),
     "written by number": lambda x, y, m: changed(x, (dp.arange(ROWS), y)),
@@ -92,6 +96,18 @@ def test_labels_are_checked_in_every_replay(name, wrong):
         step(x, y, x > 0)
     y[2] = wrong
     with pytest.raises((IndexError, ValueError), match=str(wrong)):
+        step(x, y, x > 0)
+    assert step.replays
+
+
+@pytest.mark.parametrize("name", ["gaussian_nll", "quantile"])
+def test_values_are_checked_in_every_replay(name):
+    x, y = dp.ones(ROWS, ROWS), dp.arange(ROWS).float()
+    step = dp.capture(STEPS[name], fuse=False)
+    for _ in range(3):
+        step(x, y, x > 0)
+    y[2] = -1
+    with pytest.raises(ValueError, match=r"negative entries|from 0 to 1"):
         step(x, y, x > 0)
     assert step.replays
 

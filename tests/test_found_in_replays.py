@@ -237,3 +237,23 @@ def test_why_a_step_stays_eager_is_told():
                              capture=True)  # fmt: skip
         train.run([(rows(4, 3), rows(4, 3))] * 5)
         assert told in repr(train)
+
+
+@pytest.mark.parametrize("kind", ["instance", "functional"])
+def test_statistics_that_a_layer_is_given_follow_in_a_replay(kind):
+    def made():
+        norm = nn.InstanceNorm2d(3, track_running_stats=True)
+
+        def step(x):
+            if kind == "instance":
+                return norm(x)
+            return nn.functional.batch_norm(x, norm.running_mean, norm.running_var, training=True)
+
+        return norm, step
+
+    (eager, plain), (norm, function) = made(), made()
+    captured = dp.capture(function)
+    for seed in range(6):
+        x = rows(2, 3, 4, 4, seed=seed)
+        assert bytes_of([captured(x), *norm.buffers()]) == bytes_of([plain(x), *eager.buffers()])
+    assert captured.replays, captured.last.reason

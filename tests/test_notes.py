@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases import names, samples
 
+from minidp.backend import CPU
 from minidp.graph.line import COMPUTED, Line, Value
 from minidp.graph.noted import computed
 from minidp.graph.program import native_calls
@@ -124,6 +125,24 @@ def test_results_are_those_of_the_notes_and_errors_are_not_hidden():
     assert good and results[0].tobytes() == (np.tanh(x) * 2).tobytes()
     assert [note.text for note in notes.taken] == ["tanh", "multiply"]
     assert noted(lambda xp, x: 1 / 0, x)[1].problem.startswith("ZeroDivisionError")
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_constants_that_were_not_read_are_kept(holds):
+    """A condition that holds everywhere (nowhere) tells nothing of what is taken elsewhere."""
+    where, condition = CPU.kernel("where"), np.full((3, 7), holds)
+    for choice in (lambda xp, c, x: where(c, x, -1.75), lambda xp, c, x: where(c, -1.75, x)):
+        _, notes, good = noted(choice, condition, rows(3, 7))
+        met = [origin for note in notes.taken for _, origin, _ in note.slots]
+        number = [each for each in met if each.shape == (1,)]
+        assert good and len(number) == 1 and id(number[0]) in notes.fixed
+
+
+def test_a_copy_of_an_argument_is_no_constant():
+    """Not even where all its values are equal, so that they are the same in any order."""
+    for x in (np.zeros(6, "f4"), np.full(6, 3.0), np.ones(6, bool), rows(6)):
+        assert not noted(lambda xp, x: xp.add(x, native.plain(x).copy()), x)[2]
+        assert noted(lambda xp, x: xp.add(x, x), x)[2]
 
 
 @pytest.mark.parametrize("seed", range(20))

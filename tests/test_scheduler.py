@@ -142,6 +142,8 @@ def test_bytes_depend_on_the_number_of_replicas_alone():
     first = result(1)
     assert all(result(devices) == first for devices in (1, 2, 3, 6))
     assert result(3, workload=[1, 3, 2]) == first
+    for store in ("local", "device"):  # the first device runs no replica
+        assert result(3, workload=[0, 1, 2], store=store) == first
 
 
 def test_large_buckets_are_reduced_in_slices(monkeypatch):

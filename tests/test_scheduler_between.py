@@ -3,8 +3,9 @@
 from threading import Thread
 
 import pytest
-from training import adam, batches, distance, everything, flat, mlp, scheduler
+from training import CLASSES, FEATURES, adam, batches, distance, everything, flat, mlp, scheduler
 
+import minidp as dp
 from minidp import nn, optim
 from minidp.errors import ReplicaError
 
@@ -139,3 +140,39 @@ def test_evaluating_between_steps_changes_nothing(layout):
     run.run(DATA, on_step=lambda progress: found.append(run.evaluate(DATA)["loss"]))
     assert flat(run.model).tobytes() == flat(plain.model).tobytes()
     assert found[-1] == plain.evaluate(DATA)["loss"] and run.stats()["steps"] == len(DATA)
+
+
+@pytest.mark.parametrize("layout", [{}, {"capture": True}, {"devices": "emu:0-1"}])
+def test_parameters_of_another_model_are_used_without_a_gradient(layout):
+    """As those of a teacher, or of a generator while the discriminator is trained."""
+    dp.manual_seed(0)
+    teacher = nn.Linear(FEATURES, CLASSES)
+
+    def loss(outputs, inputs):
+        with dp.no_grad():
+            wanted = teacher(inputs)
+        return ((outputs - wanted) ** 2).mean()
+
+    run = scheduler(mlp("float32"), loss, **{"devices": 2, **layout})
+    alone = scheduler(mlp("float32"), loss, devices=1)
+    for x, _ in batches(8, 6, "float32"):
+        assert float(run(x, x)) == pytest.approx(float(alone(x, x)), rel=1e-4)
+        with dp.no_grad():
+            teacher.weight *= 1.5  # seen in the next step
+    assert teacher.weight.grad is None
+    with pytest.raises(ReplicaError, match="used under no_grad"):
+        scheduler(mlp("float32"), lambda y, x: (teacher(x) - y).mean(), devices=2)(x, x)
+
+
+def test_hooks_of_parameters_are_refused():
+    run = scheduler(mlp(), devices=2)
+    run.run(DATA)
+    before = everything(run)
+    hook = run.model[0].weight.register_hook(lambda g: g * 0)
+    for act in (lambda: run.run(DATA), lambda: run(*DATA[0]), lambda: scheduler(run.model),
+                lambda: dp.launch(lambda world: world.replicate(run.model), 2)):  # fmt: skip
+        with pytest.raises(ReplicaError, match=r"parameter 0\.weight has a hook"):
+            act()
+    assert everything(run) == before
+    hook.remove()
+    run.run(DATA)

@@ -226,6 +226,16 @@ def test_a_rule_may_ask_for_all_constants():
         assert gradgradcheck(lambda x, c=constants: stretched(x, **c) ** 2, [leaf(4)])
 
 
+def test_a_tensor_among_the_constants_of_a_captured_step_is_named():
+    @dp.op("... -> ...", x=lambda g, by: g * by.array)
+    def scaled(xp, x, *, by):
+        return x * by.array
+
+    step = dp.capture(lambda x: scaled(x, by=x.detach().mean(0)))
+    with pytest.raises(dp.errors.GraphError, match=r"tensor \(3,\) as a constant, at "):
+        step(dp.ones(2, 3))
+
+
 SCRIPT = """
 import minidp as dp
 from minidp import nn, optim

@@ -63,12 +63,14 @@ def _tried(trial, notes, inputs, results, function, constants):
     except Exception:
         return None
     expected = expected if isinstance(expected, tuple) else (expected,)
+    unknown = trial.unknown(notes, results, constants)
     given = trial.gives(expected, notes, results, constants)
-    unknown = {} if constants else trial.unknown(notes, results)
+    if given is not None:
+        constants |= trial.untouched(unknown)
     if given is False and unknown:
-        given = trial.gives(expected, notes, results, unknown)
+        given = trial.gives(expected, notes, results, {**constants, **unknown})
         if given:
-            constants |= trial.needed(expected, notes, results, unknown)
+            constants |= trial.needed(expected, notes, results, {**constants, **unknown})
     return given
 
 
@@ -76,13 +78,21 @@ def _tried(trial, notes, inputs, results, function, constants):
 
 
 def _rolled(values):
-    if values.size > 1:
-        return np.roll(values, 1 + values.size // 3)
-    return _scaled(values, 0.75)
+    if values.size and (values == values[0]).all():
+        return _changed(values)
+    return np.roll(values, 1 + values.size // 3)
 
 
 def _turned(values):
     return _scaled(values[::-1], 1.25)
+
+
+def _changed(values):
+    """Others for values that are all equal, so that a copy of them is told from themselves; but no
+    other whole numbers, which may be places."""
+    if values.dtype.kind == "f":
+        return _scaled(values, 0.75) + np.arange(values.size, dtype=values.dtype) % 8 / 8
+    return ~values if values.dtype.kind == "b" else values
 
 
 def _scaled(values, factor):
@@ -102,7 +112,7 @@ class Trial:
     """Copies of the memory of a line's inputs, with other values, to run its notes on."""
 
     def __init__(self, inputs, other, poisoned):
-        self.poisoned, self.memory, self.kept = poisoned, {}, []
+        self.poisoned, self.memory, self.kept, self.made = poisoned, {}, [], {}
         for x in [x for x in inputs if isinstance(x, Traced)]:
             origin = origin_of(x)
             if id(origin) not in self.memory:
@@ -120,11 +130,18 @@ class Trial:
         """Where an array lies in the copies."""
         return self._placed(x, self.memory)
 
-    def unknown(self, notes, results):
+    def unknown(self, notes, results, constants):
         """Plain arrays that are neither inputs nor known to be fresh or constant, nor results."""
         given = {id(origin_of(y)): y for y in results}
-        known = {**self.memory, **notes.fresh, **notes.fixed, **given}
+        known = {**self.memory, **notes.fresh, **notes.fixed, **given, **constants}
         return {key: origin for key, origin in _met(notes).items() if key not in known}
+
+    def untouched(self, unknown):
+        """Those of `unknown` that nothing was written to, so that they are there to be read, even
+        if on these values what they hold made no difference."""
+        useless = {key: self._useless(origin) for key, origin in unknown.items()}
+        return {key: unknown[key] for key, held in useless.items()
+                if self.poisoned and held.tobytes() == self.made[key].tobytes()}  # fmt: skip
 
     def needed(self, expected, notes, results, constants):
         """Those of `constants` whose values matter; the others are memory to work in."""
@@ -139,6 +156,7 @@ class Trial:
         """Whether the notes give what is expected, from memory that holds nothing of use; None if
         they stop, because of a value that Python has read."""
         made, addresses, numbers = dict(self.memory), [], {}
+        self.made = made
 
         def place(origin, note=0):
             key = id(origin)

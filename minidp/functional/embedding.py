@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minidp.autograd import no_grad
-from minidp.create import as_tensor, full, ones_like
+from minidp.create import as_tensor, ones_like
 from minidp.errors import ArgumentError, DTypeError, ReplicaError, ShapeError
 from minidp.functional.ranks import alike
 from minidp.functions import cat
@@ -88,13 +88,13 @@ def embedding_bag(
         alike("embedding_bag", weight, per_sample_weights)
         rows = rows * per_sample_weights.reshape(-1, 1)
     sizes, count = _sizes(input, offsets, include_last_offset), len(rows)
-    place = np.full((len(sizes), max(1, sizes.max(initial=0))), count)
-    left_out = np.asarray(numbers.cpu()) == padding
-    place[np.arange(place.shape[1]) < sizes[:, None]] = np.where(left_out, count, np.arange(count))
-    rest = full((1, weight.shape[1]), -np.inf if mode == "max" else 0.0, dtype=rows.dtype,
-                device=rows.device)  # fmt: skip
-    values = ops.embedding(as_tensor(place, device=rows.device), cat([rows, rest]))
-    counts = as_tensor((place < count).sum(1)[:, None], device=rows.device)
+    column, starts = np.arange(max(1, sizes.max(initial=0))), (np.cumsum(sizes) - sizes)[:, None]
+    bags = as_tensor(np.where(column < sizes[:, None], starts + column, count), device=rows.device)
+    if padding is not None:
+        bags = where(cat([numbers == padding, rows.new_ones(1) > 0])[bags], count, bags)
+    rest = rows.new_full((1, weight.shape[1]), -np.inf if mode == "max" else 0.0)
+    values = ops.embedding(bags, cat([rows, rest]))
+    counts = (bags < count).sum(1, keepdim=True)
     if mode == "max":
         return where(counts > 0, values.max(1)[0], 0.0)
     y = values.sum(1)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from minidp.arguments import expect_tensors
+from minidp.arguments import expect_tensors, refuse
 from minidp.backend import backend_of
 from minidp.errors import ArgumentError, DTypeError
 from minidp.functional.activation import log_softmax
 from minidp.functional.loss import batched, check_reduction, misfit, reduced
 from minidp.functional.ranks import alike
 from minidp.functions.index import in_range
-from minidp.mode import mode
+from minidp.mode import aside, mode
 from minidp.ops import softmax as ops
 from minidp.ops.elementwise import log1pexp, where
 from minidp.ops.index import take_along_dim
@@ -211,8 +211,7 @@ def gaussian_nll_loss(
     ones = [m for n, m in zip(input.shape, v.shape, strict=False) if n != m]
     if v.ndim != input.ndim or ones not in ([], [1]):
         raise misfit("gaussian_nll_loss", "var of the size of the input", input, target, v)
-    if bool((v < 0).any()):
-        raise ArgumentError("gaussian_nll_loss: var has negative entries")
+    aside(refuse, (v.detach() < 0).any(), "gaussian_nll_loss: var has negative entries")
     v = v + (v.clamp(min=eps) - v).detach()  # the gradient passes, as PyTorch's does
     losses = (v.log() + (input - target).square() / v) * 0.5
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)

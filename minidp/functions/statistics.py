@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from minidp.arguments import refuse
 from minidp.errors import ArgumentError, ShapeError
 from minidp.functions.comparison import isnan
 from minidp.functions.join import atleast_1d
 from minidp.functions.layout import real_axis
 from minidp.functions.order import sort
 from minidp.functions.reduce import all, cumsum, mean, norm, sum
+from minidp.mode import aside
 from minidp.ops import elementwise
 from minidp.ops.elementwise import where
 from minidp.ops.index import take_along_dim
@@ -95,10 +97,9 @@ def _quantile(
     x, axis = (input.reshape(-1), 0) if dim is None else (atleast_1d(input), dim)
     x = sort(x, axis).values.movedim(axis, -1)
     parts = q if isinstance(q, Tensor) else Tensor(np.asarray(q, x.dtype)).to(x.device)
-    if x.dtype != parts.dtype or not bool(all((parts >= 0) & (parts <= 1))):
-        raise ArgumentError(f"quantile: q must be from 0 to 1 and of {x.dtype}, got {q}")
-    missing = isnan(x)
-    last = sum(~missing, dim=-1, keepdim=True).type(x.dtype) - 1
+    wrong = x.dtype != parts.dtype or ~all((parts >= 0) & (parts <= 1))
+    aside(refuse, wrong, f"quantile: q must be from 0 to 1 and of {x.dtype}")
+    last = sum(~(missing := isnan(x)), dim=-1, keepdim=True).type(x.dtype) - 1
     last = where(missing[..., -1:], x.shape[-1] - 1, last) if spoiled else last.clamp(min=0)
     place = parts.reshape(-1) * last
     place = where(missing[..., -1:], last, place) if spoiled else place

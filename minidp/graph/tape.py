@@ -105,6 +105,11 @@ class Tape(Watch):
             return Key(same.index(True), source(value))
         if type(value) is tuple:
             return tuple(map(self._constant, value))
+        if isinstance(value, Tensor):
+            raise GraphError(
+                f"an op of the captured step was given a tensor {value.shape} as a constant, "
+                f"{line_outside()}: declare it as an argument of the op, in its shape line"
+            )
         return self.value(value) if is_array(value) else value
 
     def met(self, tensor: Tensor) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from minidp.backend import get_backend
 from minidp.device import Device
+from minidp.errors import ReplicaError
 from minidp.parallel.memory import Layout, Memory, moved
 from minidp.parameter import Parameter
 from minidp.tensor import Tensor
@@ -28,12 +29,23 @@ class Bucket:
     ) -> None:  # fmt: skip
         self.index, self.parameters, self.home = index, list(parameters), home
         self.names = [names.get(p, f"of shape {p.shape}") for p in parameters]
+        self.check_hooks()
         self.dtype: DType = parameters[0].dtype
         self.layout = Layout([p.shape for p in parameters])
         self.size, self.views = self.layout.size, self.layout.views
         flat = get_backend(home.type).zeros(self.size, self.dtype, home.index)
         self.master = Memory(flat, self.layout)
         self.refresh()
+
+    def check_hooks(self) -> None:
+        """A ReplicaError for hooks of parameters, whose gradient no replica knows in backward."""
+        for p, name in zip(self.parameters, self.names, strict=True):
+            if p.node is not None and any((p.node.hooks or {}).values()):
+                raise ReplicaError(
+                    f"parameter {name} has a hook, which replicas would not call, for none of them "
+                    "has the whole gradient: remove it, and hook an activation, use a function of "
+                    "the parameter in forward, or use clip_norm"
+                )
 
     def refresh(self) -> None:
         """Make every parameter a view of the master copy again, taking over its values."""

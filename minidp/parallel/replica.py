@@ -15,6 +15,7 @@ from typing import Any
 from minidp.backend import backend_of, get_backend
 from minidp.device import Device
 from minidp.errors import GraphError, ReplicaError
+from minidp.mode import mode
 from minidp.ops import collective
 from minidp.parallel.batch import cut, rows_of
 from minidp.parallel.bucket import make_buckets
@@ -170,11 +171,12 @@ class World:
         if found is not None:
             own = self.ends[found[0]].tensors()[found[1]]
             return own if shared.requires_grad else own.detach()  # frozen meanwhile
-        if isinstance(shared, Parameter) and shared.requires_grad:
+        if isinstance(shared, Parameter) and shared.requires_grad and mode.grad:
             raise ReplicaError(
                 f"parameter {name_of(shared)} is not one of the replicated model's: "
                 "pass the whole model to replicate(), and build optimiser and scheduler after it; "
-                "what is added or unfrozen while replicas run is trained from the next run on"
+                "what is added or unfrozen while replicas run is trained from the next run on; "
+                "what is not to be trained is used under no_grad()"
             )
         if self.device.type == "cpu" or shared.device == self.device:
             return shared
@@ -227,9 +229,7 @@ class World:
         """Run ``action`` when the step is accepted: by one replica, for all."""
         self.now.actions.append(action)
 
-    def at_commit_sum(
-        self, owner: Any, values: Array, action: Callable[[Array], None]
-    ) -> None:
+    def at_commit_sum(self, owner: Any, values: Array, action: Callable[[Array], None]) -> None:
         """Run ``action`` with the sum of ``values`` over replicas when the step is accepted; what
         an ``owner`` gives in several parts of the step is added."""
         before = self.now.sums_at_commit.get(owner)

@@ -106,7 +106,7 @@ class Scheduler:
         trained = options.trained(groups)
         if self._trained is None or not options.same(trained, self._trained):
             self._trained = None  # until all is made
-            home = self.devices[0] if self.store == "device" else Device("cpu", 0)
+            home = self.places[0] if self.store == "device" else Device("cpu", 0)
             named = getattr(self.model, "named_parameters", dict)
             names = {p: name for name, p in dict(named()).items()}
             self.buckets = make_buckets(groups, home, names, *self.bucket_kib)
@@ -176,6 +176,8 @@ class Scheduler:
         self._check_free()
         with self._running:
             self._prepare()
+            for bucket in self.buckets:
+                bucket.check_hooks()
             after = None if on_step is None else partial(self._between_steps, on_step)
             program = Training(self.gradients, self.weights, self.optimizer, count,
                                self.inspections, self.replays, self.progress, after)  # fmt: skip
