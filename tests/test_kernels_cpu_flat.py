@@ -1,5 +1,6 @@
 """CPU kernels that update flat memory in place, and the cache of compiled kernels."""
 
+import inspect
 import os
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("numba")
-from minidp.kernels.cpu import optim
+from minidp.kernels.cpu import _updates, optim
+from minidp.parallel.host import tree_sum
 
 ROOT = Path(__file__).parents[1]
 DTYPES = [np.float32, np.float64]
@@ -89,6 +91,46 @@ def test_bytes_of_an_update_do_not_depend_on_slices():
     assert np.array_equal(whole, sliced)
     gaps, plain = np.ones((4, 2), np.float32)[:, 0], np.ones(4, np.float32)
     assert optim.sgd(gaps, plain, plain.copy(), **options) is NotImplemented
+
+
+RULES = {
+    "sgd": (0, {"momentum": 0.0}), "momentum": (1, {"momentum": 0.9}),
+    "adam": (2, {"amsgrad": False}), "amsgrad": (3, {"amsgrad": True}),
+    "rmsprop": (1, {"momentum": 0.0, "centered": False}),
+    "centered": (3, {"momentum": 0.9, "centered": True}), "adadelta": (2, {}), "adamax": (2, {}),
+}  # fmt: skip
+OPTIONS = {"lr": 0.1, "dampening": 0.1, "weight_decay": 0.1, "nesterov": False, "maximize": True,
+           "first": False, "rate": 0.1, "nudge": 0.1, "root": 0.5, "beta1": 0.9, "beta2": 0.99,
+           "eps": 1e-8, "shrink": 0.9, "alpha": 0.9, "rest": 0.1, "rho": 0.9}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("rule", RULES)
+def test_sums_of_gradients_are_added_on_the_way(rule, count, dtype):
+    kept, own = RULES[rule]
+    names = {"momentum": "sgd", "amsgrad": "adam", "centered": "rmsprop"}
+    kernel = getattr(optim, names.get(rule, rule))
+    given = inspect.signature(optim.NUMBERS[kernel.__name__]).parameters
+    options = {name: OPTIONS[name] for name in given if name in OPTIONS} | own
+    size = 2 * _updates.BLOCK + 37
+    gradients = [values(size, dtype=dtype, seed=1 + i) for i in range(count)]
+    apart = np.abs([values(size, dtype=dtype, seed=10 + i) for i in range(1 + kept)])
+    at_once, total = apart.copy(), gradients[0].copy()
+    parts = [total, *[each.copy() for each in gradients[1:]]]
+    tree_sum(parts)
+    assert kernel(apart[0], total, *apart[1:], **options) is None
+    assert kernel(at_once[0], tuple(gradients), *at_once[1:], **options) is None
+    assert at_once.tobytes() == apart.tobytes() and gradients[0].tobytes() == total.tobytes()
+
+
+def test_gradients_to_be_added_must_be_like_the_parameters():
+    options = {"lr": 0.1, "momentum": 0.0, "dampening": 0, "weight_decay": 0, "nesterov": False,
+               "maximize": False, "first": True}  # fmt: skip
+    p, g = np.ones((2, 64), np.float32)
+    for first, other in ((g[::2], g[::2]), (g, g[1:]), (g, g.astype("float64"))):
+        assert optim.sgd(p[: len(first)], (first, other), **options) is NotImplemented
+    assert (p == 1).all() and (g == 1).all()
 
 
 # The cache ------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def test_share():
 @given(size=st.integers(0, 5000), parts=st.integers(1, 9))
 def test_slices_cover_everything_and_start_at_blocks(size, parts):
     cuts = bounds(size, parts)
-    assert cuts[0] == 0 and cuts[-1] == size and cuts == sorted(cuts) and len(cuts) == parts + 1
+    assert cuts[0] == 0 and cuts[-1] == size and [*cuts] == sorted(cuts) and len(cuts) == parts + 1
     assert all(c % 16 == 0 for c in cuts[:-1] if c < size)
 
 

@@ -11,7 +11,8 @@ from training import everything
 import minidp as dp
 from minidp import nn, optim
 from minidp.graph.program import native_calls
-from minidp.parallel import native_copies, native_lines, together
+from minidp.mode import mode
+from minidp.parallel import groups, native_copies, native_lines, together
 
 if native_calls() is None:
     pytest.skip("compiled functions are switched off", allow_module_level=True)
@@ -20,7 +21,6 @@ if native_calls() is None:
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     monkeypatch.setattr(together, "LARGE", 1)
-    monkeypatch.setattr(together, "BLOCK", 32)
 
 
 def batches(count=6, rows=7):
@@ -42,8 +42,7 @@ def scheduler(optimizer="momentum", make=mlp, **options):
 
 def native(train):
     """For each replica and bucket, whether its last update was one native call."""
-    return {end.together is not None and end.together._bound is not None
-            for ends in train.ends for end in ends}  # fmt: skip
+    return {end.together is not None and end.together.native for ends in train.ends for end in ends}
 
 
 def both(monkeypatch, run, expected=True, **options):
@@ -58,7 +57,7 @@ def both(monkeypatch, run, expected=True, **options):
     return train
 
 
-@pytest.mark.parametrize("replicas", [2, 3, 5])
+@pytest.mark.parametrize("replicas", [1, 2, 3, 5])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_rule_on_any_number_of_replicas(monkeypatch, optimizer, replicas):
     both(monkeypatch, lambda train: train.run(batches()), optimizer=optimizer, devices=replicas)
@@ -70,6 +69,45 @@ def test_every_rule_on_any_number_of_replicas(monkeypatch, optimizer, replicas):
 ], ids=str)  # fmt: skip
 def test_in_many_kinds_of_run(monkeypatch, options):
     both(monkeypatch, lambda train: train.run(batches()), **options)
+
+
+class Late(nn.Sequential):
+    """A model that the second replica begins with later."""
+
+    def forward(self, x):
+        time.sleep(0.02 * (mode.replica is not None and mode.replica.rank))
+        return super().forward(x)
+
+
+def test_sums_made_during_backward_are_updated_in_the_same_call(monkeypatch):
+    calls, run_all = [], native_calls().run_all
+    monkeypatch.setattr(native_calls(), "run_all", lambda h: (calls.append(len(h)), run_all(h)))
+    train = both(monkeypatch, lambda train: train.run(batches(6)), bucket_kib=0.01,
+                 make=lambda: Late(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 32)))  # fmt: skip
+    first, second = ([{*end.together._tables} for end in ends] for ends in train.ends)
+    assert all(2 in made for made in first) and 1 in second[0] and 2 in second[-1]
+    assert calls[-2:] == [4, 4]  # all buckets, of each replica
+
+
+def test_an_optimiser_is_looked_at_once_a_step(monkeypatch):
+    looks, look = [], groups.Groups.look
+    monkeypatch.setattr(groups.Groups, "look", lambda own: (looks.append(1), look(own)))
+    scheduler(devices=3).run(batches(4))
+    assert len(looks) == 4
+
+
+@pytest.mark.parametrize("rate", [0.1, dp.tensor(0.1)], ids=str)
+def test_an_option_that_has_become_wrong_is_refused_in_the_next_step(rate):
+    train = scheduler()
+    group = train.optimizer.param_groups[0]
+    group["lr"] = rate
+
+    def spoil(progress):
+        group["momentum"] = -0.5 if progress.steps == 3 else 0.5
+
+    with pytest.raises(ValueError, match="Invalid momentum value"):
+        train.run(batches(), on_step=spoil)
+    assert train.progress.steps == 3
 
 
 @pytest.mark.parametrize("options", [
@@ -102,8 +140,8 @@ def test_numbers_move_and_options_are_put_back(monkeypatch):
 
 def test_options_that_move_each_step_need_no_new_calls(monkeypatch):
     made = []
-    make = together.Together._make
-    monkeypatch.setattr(together.Together, "_make", lambda *a: (made.append(1), make(*a)))
+    make = together._Table.make
+    monkeypatch.setattr(together._Table, "make", lambda *a: (made.append(1), make(*a)))
 
     def run(train):
         for step, batch in enumerate(batches()):

@@ -19,6 +19,7 @@ from ._names import names
 from ._native import drive
 from ._notes import Memory, Notes, noting
 from ._orders import Orders
+from ._series import run_all
 from ._table import Bound, Plan, aligned, array_at
 from ._traced import Traced, made, origin, plain
 from ._verify import verified
@@ -26,7 +27,7 @@ from .optim import NUMBERS
 
 __all__ = ["Array", "Bound", "Meeting", "Memory", "Orders", "Plan", "aligned", "all_finite",
            "array_at", "as_traced", "drive", "extent", "fetched", "low", "native", "note",
-           "numbers_of", "origin", "origin_of", "placed", "plain", "start", "taken",
+           "numbers_of", "origin", "origin_of", "placed", "plain", "run_all", "start", "taken",
            "usable", "verified"]  # fmt: skip
 Array = np.ndarray
 

@@ -15,8 +15,8 @@ import numpy as np
 from minidp.errors import ReplicaError
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.inspections import Inspection, Verdict
+from minidp.parallel.together import Calls
 from minidp.parallel.update import BucketUpdate
-from minidp.placement import place
 from minidp.random import default_generator
 from minidp.tensor import wrap
 
@@ -34,7 +34,8 @@ class Commit:
 
     def __init__(self, world: World, numbers: Sequence[float], whole: bool) -> None:
         self.world = world
-        self.sums = world.reduction.finish(numbers, whole, self._may_add_later())
+        self._later = self._may_add_later() and not whole
+        self.sums = world.reduction.finish(numbers, whole, self._later)
         self.totals = self.sums[-1].riding if self.sums else agree(world.comm, numbers, "loss")
         self.verdict = Verdict(self.totals)
 
@@ -42,9 +43,8 @@ class Commit:
         """Whether nobody looks at sums before the update: then both may be done together. A
         timeline is to show them apart."""
         world = self.world
-        cpu = world.store == "local" and all(place.type == "cpu" for place in world.places)
         looked_at = any(each.looks for each in world.inspections)
-        return cpu and not looked_at and world.exchange.recording is None
+        return world.in_place and not looked_at and world.exchange.recording is None
 
     def happen(
         self, optimizer: Any, updates: Sequence[BucketUpdate],
@@ -108,10 +108,14 @@ class Commit:
 
     def _update(self, updates: Sequence[BucketUpdate]) -> None:
         world = self.world
+        calls, rank = Calls(), world.rank
         try:
             for update, found in zip(updates, self.sums, strict=True):
+                if self._later and update.together(found, rank, calls):
+                    continue
                 with world.span("update", str(found.end), found.bytes):
-                    update.run(found, world.rank)
+                    update.run(found, rank)
+            calls.run()
         except Exception as error:
             error.add_note(
                 "it was raised by the optimizer's rule, after all had agreed to the step: some "
@@ -151,9 +155,8 @@ class Commit:
         for action in self.world.now.actions if not self.verdict.skip else ():
             action()
         for found in self.sums:
-            bucket = found.bucket
-            views = bucket.views(place(found.reduced, bucket.home))
-            for p, view, used in zip(bucket.parameters, views, found.used, strict=True):
+            views = found.end.views_in(found.reduced)
+            for p, view, used in zip(found.bucket.parameters, views, found.used, strict=True):
                 p.grad = wrap(view) if used and p.requires_grad else None
                 p.changed()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from minidp.types import Array, DType, Shape
@@ -48,7 +49,7 @@ class Sum(Work):
         that where the communicator adds ``later``."""
 
     def parts(self) -> list[Array]:
-        """This rank's slices of what all gave, if they are still to be added, into the first."""
+        """What all gave, if this rank's slices are still to be added, into the first."""
         return []
 
     def advance(self) -> None:
@@ -112,7 +113,14 @@ class Communicator(ABC):
         return
 
 
-def bounds(size: int, parts: int, block: int = 16) -> list[int]:
+@lru_cache(1024)
+def bounds(size: int, parts: int, block: int = 16) -> tuple[int, ...]:
     """Where ``size`` elements are cut into ``parts`` slices, at multiples of ``block``."""
     blocks = -(-size // block)
-    return [min(size, blocks * i // parts * block) for i in range(parts + 1)]
+    return tuple([min(size, blocks * i // parts * block) for i in range(parts + 1)])
+
+
+def slice_of(size: int, sharers: Sequence[int], rank: int) -> tuple[int, int]:
+    """Where the slice of ``rank`` starts and stops, among those who share so many elements."""
+    cuts, place = bounds(size, len(sharers)), sharers.index(rank)
+    return cuts[place], cuts[place + 1]

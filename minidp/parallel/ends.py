@@ -60,6 +60,7 @@ class BucketEnd:
         made is forgotten: the nodes of its tensors lead back here, and no cycle is left."""
         self._ready = ready
         self.gradient: Array | None = None
+        self._gradient_views: list[Array] = []
         self.reached = [0.0] * len(self.bucket.parameters)
         self.begin_part(last=True)
 
@@ -103,7 +104,7 @@ class BucketEnd:
     def _pack(self, places: Sequence[int], *cotangents: Any) -> Array:
         first, self._packed = self.gradient is None, True
         if self.gradient is None:
-            self.gradient = self._room.taken()[0]
+            self.gradient, *self._gradient_views = self._room.taken()
         given = dict(zip(places, cotangents, strict=True))
         found = [given.get(i) for i in range(len(self.bucket.parameters))]
         arrays = [g.array if isinstance(g, Tensor) else g for g in found]
@@ -111,6 +112,12 @@ class BucketEnd:
         for i in places:
             self.reached[i] = 1.0
         return self.gradient
+
+    def views_in(self, total: Array) -> Sequence[Array]:
+        """The parameters in a sum, where the bucket has its home: views that are there already, if
+        it lies in this gradient."""
+        found = moved(total, self.bucket.master.data)
+        return self._gradient_views if found is self.gradient else self.bucket.views(found)
 
     def _lay(self, gradient: Array, arrays: Sequence[Array | None]) -> None:
         """Copy the arrays (None: zeros) to their places: in few launches, if there is a kernel."""

@@ -90,8 +90,10 @@ class Exchange:
         """Bring ``rank``'s part to the round ``key``; a ReplicaError when the tags differ."""
         with self.condition:
             self.check()
-            current = self.rounds.setdefault(key, Round(tag, members))
-            if current.tag != tag:
+            current = self.rounds.get(key)
+            if current is None:
+                current = self.rounds[key] = Round(tag, members)
+            elif current.tag != tag:
                 first = next(iter(current.given))
                 raise ReplicaError(
                     f"replica {rank} called {tag}, replica {first} called {current.tag} at the "

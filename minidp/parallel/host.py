@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from minidp.backend import backend_of
-from minidp.parallel.communicator import Communicator, Sum, Tag, Work, bounds
+from minidp.parallel.communicator import Communicator, Sum, Tag, Work, slice_of
 from minidp.parallel.exchange import Exchange, Round
 from minidp.types import Array
 
@@ -41,19 +41,18 @@ class HostSum(Sum):
         return self.round.complete and not self.reduced
 
     def parts(self) -> list[Array]:
-        if not self.ready:
-            return []
-        arrays = [self.round.given[rank][0].reshape(-1) for rank in self.round.members]
-        cuts = bounds(arrays[0].size, len(arrays))
-        place = self.round.members.index(self.communicator.rank)
-        return [array[cuts[place] : cuts[place + 1]] for array in arrays]
+        return self._given() if self.ready else []
+
+    def _given(self) -> list[Array]:
+        return [self.round.given[rank][0] for rank in self.round.members]
 
     def advance(self) -> None:
         if not self.ready:
             return
-        began, parts = perf_counter_ns(), self.parts()
-        self.reduced = True
-        tree_sum(parts)
+        began, self.reduced = perf_counter_ns(), True
+        arrays = [array.reshape(-1) for array in self._given()]
+        first, last = slice_of(arrays[0].size, self.round.members, self.communicator.rank)
+        tree_sum([array[first:last] for array in arrays])
         link, tag = self.communicator, self.round.tag
         size = self.round.given[link.rank][0].nbytes
         link.exchange.reducing[link.rank] += (perf_counter_ns() - began) / 1e9
@@ -112,6 +111,7 @@ class HostCommunicator(Communicator):
 
     def __init__(self, rank: int, exchange: Exchange) -> None:
         self.rank, self.size, self.exchange = rank, exchange.size, exchange
+        self._everyone = tuple(range(self.size))
         self._counts: dict[tuple[tuple[int, ...], bool], int] = {}
         self._open: list[HostSum] = []
 
@@ -192,7 +192,7 @@ class HostCommunicator(Communicator):
         among: Sequence[int] | None = None, bucket: bool = False,
     ) -> tuple[Key, Round]:  # fmt: skip
         """Bring this rank's part to the next collective of these ranks, on ``array``."""
-        members = tuple(range(self.size)) if among is None else tuple(among)
+        members = self._everyone if among is None else tuple(among)
         line = (members, bucket)
         count = self._counts[line] = self._counts.get(line, 0) + 1
         tag = Tag(operation, name, self.step, array.shape, array.dtype)

@@ -12,12 +12,10 @@ from minidp.errors import GraphError
 from minidp.graph.program import native_calls
 from minidp.parallel.bucket import Bucket
 from minidp.parallel.ends import BucketEnd
-from minidp.parallel.groups import groups_of
+from minidp.parallel.groups import NUMBERS, groups_of
 from minidp.types import Array
 
 Found = tuple[int, tuple[int, int, Any]]
-NUMBERS = "params", "lr"
-"""What of a group of parameters may change from step to step."""
 
 
 class Update:
@@ -72,8 +70,9 @@ class Update:
         self._kept = all(slot.kept for slot in self._slots)
         return [slot.flat[part] for slot in self._slots]
 
-    def run(self, xp: Any, p: Array, g: Array, *rest: Array) -> None:
-        """Update p, on arrays of the same elements; the numbers come last."""
+    def run(self, xp: Any, p: Array, g: Array | tuple[Array, ...], *rest: Array) -> None:
+        """Update p, on arrays of the same elements; the numbers come last. Several gradients are
+        added into the first of them."""
         *state, numbers = rest
         given = self.optimizer.given(dict(zip(self.names, state, strict=True)))
         if self.kernel(p, g, *given, numbers=numbers, **self.constants) is NotImplemented:

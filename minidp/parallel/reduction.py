@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from minidp.mode import mode
-from minidp.parallel.bucket import Bucket
-from minidp.parallel.communicator import Communicator, Sum, bounds
+from minidp.parallel.communicator import Communicator, Sum, slice_of
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.faults import DroppedSum, meet
 from minidp.types import Array
@@ -39,19 +38,13 @@ class BucketSum:
 
     def slice(self, rank: int) -> Array:
         """The slice of the sum that this replica updates."""
-        start, stop = slice_of(self.bucket, self.end.peers, rank)
+        start, stop = slice_of(self.bucket.size, self.end.peers, rank)
         return self.reduced[start:stop]
 
     def multiply(self, rank: int, factor: float) -> None:
         """Multiply this replica's slice of the memory that the sum lies in."""
-        start, stop = slice_of(self.bucket, self.sharers, rank)
+        start, stop = slice_of(self.bucket.size, self.sharers, rank)
         self.reduced[start:stop] *= self.reduced.dtype.type(factor)
-
-
-def slice_of(bucket: Bucket, sharers: Sequence[int], rank: int) -> tuple[int, int]:
-    """Where the slice of ``rank`` starts and stops, among those who share the bucket's memory."""
-    cuts, place = bounds(bucket.size, len(sharers)), sharers.index(rank)
-    return cuts[place], cuts[place + 1]
 
 
 class Reduction:
@@ -83,9 +76,9 @@ class Reduction:
             self._works.append(DroppedSum(comm.exchange, comm.rank, str(end)))
             return
         self.check(end)
-        riding = [*end.reached, *numbers]
-        comm.exchange.moment(comm.rank, "ready", str(end), end.bucket.master.data.nbytes)
-        self._works.append(comm.sum_bucket(end.gradient, str(end), riding))
+        riding, name = [*end.reached, *numbers], str(end)
+        comm.exchange.moment(comm.rank, "ready", name, end.bucket.master.data.nbytes)
+        self._works.append(comm.sum_bucket(end.gradient, name, riding))
 
     def finish(
         self, numbers: Sequence[float], whole: bool, later: bool = False
@@ -95,7 +88,7 @@ class Reduction:
         Buckets that no gradient reached go with zeros. ``later``: what has not been added yet need
         not be, before it is updated.
         """
-        self.comm.later = later and not whole
+        self.comm.later = later
         try:
             return self._finished(numbers, whole)
         finally:

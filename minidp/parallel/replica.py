@@ -25,13 +25,12 @@ from minidp.parallel.denominator import SumsWantedError
 from minidp.parallel.ends import BucketEnd, make_ends
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.feed import Feed
-from minidp.parallel.groups import check_options, groups_of
 from minidp.parallel.inspections import ClipNorm, Inspection, anything
 from minidp.parallel.names import Names, name_of
 from minidp.parallel.reduction import Reduction
 from minidp.parallel.split import Share, shares
 from minidp.parallel.step import Step
-from minidp.parallel.update import BucketUpdate
+from minidp.parallel.update import Optimizers
 from minidp.parameter import Parameter
 from minidp.random import Generator
 from minidp.tensor import Tensor
@@ -62,7 +61,9 @@ class World:
         """What backward starts from is multiplied by this; an inspection divides by it."""
         self._place: dict[Tensor, tuple[int, int]] = {}
         self._names = Names()
-        self._optimizers: list[Any] = []
+        self.in_place = store == "local" and all(place.type == "cpu" for place in places)
+        """Whether replicas update the memory that they read parameters from."""
+        self._optimizers = Optimizers(exchange)
         self._shards = self._models = 0
         self.now = Step(random["step"], Share(0, 1, self.size), range(self.size))
         self.adopt([])
@@ -269,9 +270,7 @@ class World:
         them, and with the reason if the step is skipped, as part of the step, and ``afterwards``
         when the step has happened, before any replica begins the next.
         """
-        check_options(optimizer)
-        owner, lead = groups_of(optimizer), self._lead(optimizer)
-        updates = [BucketUpdate(optimizer, lead, end, owner) for end in self.ends]
+        updates = self._optimizers.updates(optimizer, self.ends)
         with self.exchange.whole(self.rank):
             commit = self._commit
             if commit is None:
@@ -283,13 +282,6 @@ class World:
         commit.end(afterwards)
         self.begin(self.step + (not self._shards), self.now.share, self.now.ranks)
         return commit.totals
-
-    def _lead(self, optimizer: Any) -> Any:
-        """The first of the optimisers that replicas have in this place."""
-        if optimizer not in self._optimizers:
-            self._optimizers.append(optimizer)
-        place = self._optimizers.index(optimizer)
-        return self.exchange.once(("optimizer", place), lambda: optimizer)
 
     def span(self, kind: str, name: str, size: int = 0) -> AbstractContextManager[None]:
         """A block that is an event of the timeline, if one is recorded."""
