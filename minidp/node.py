@@ -70,13 +70,6 @@ class Node:
     hooks: dict[Any, Any] | None
     slot: int | None
 
-    def __init__(self, shape: Shape, dtype: DType) -> None:
-        """A leaf; ``recorded`` makes all others."""
-        self.shape, self.dtype = shape, dtype
-        self.op = self.plan = self.grad = self.hooks = self.slot = None
-        self.parents = self.saved = self.versions = ()
-        self.constants, self.moment = {}, next(clock)
-
     def name(self) -> str:
         """What the op is called; "leaf" of a leaf."""
         return self.op.name if self.op else "leaf"
@@ -98,8 +91,9 @@ def recorded(
     array: Array, op: Op | None, plan: Plan | None, parents: Sequence[Node | None],
     saved: tuple[Any, ...], versions: Sequence[Version | None], constants: Any = None,
 ) -> Node:  # fmt: skip
-    """The node of an ``array`` that an op computed. No ``__init__``: to call one takes as long."""
-    node = _new(Node)
+    """The node of an ``array`` that an op computed. (Node has no ``__init__``: to call one takes
+    as long again.)"""
+    node = Node()
     node.shape, node.dtype, node.op, node.plan = array.shape, array.dtype, op, plan
     node.parents, node.saved, node.versions, node.constants = parents, saved, versions, constants
     node.moment = next(clock)
@@ -107,7 +101,9 @@ def recorded(
     return node
 
 
-_new = object.__new__
+def leaf(array: Array) -> Node:
+    """The node of an ``array`` that is to collect a gradient."""
+    return recorded(array, None, None, (), (), (), {})
 
 
 class Handle:

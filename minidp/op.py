@@ -32,8 +32,9 @@ from minidp.mode import mode, quiet
 from minidp.naming import translated
 from minidp.node import Node
 from minidp.promotion import promoted
-from minidp.record import Plan, apply, binary, unary, view
+from minidp.record import Plan, apply
 from minidp.shapes import Term
+from minidp.short import function_of, short, view
 from minidp.types import Array, category
 
 Rule = Callable[..., Any]
@@ -67,7 +68,7 @@ class Op:
         self._integers = [i for i, t in enumerate(self.line.inputs) if t.kind == "i"]
         self.floats = any(term.kind == "f" for term in self.line.inputs)
         self._free = self.line.elementwise and check is None and not self._integers
-        self.bare = False
+        self.plain: Callable[..., Any] | None = None
         self.short = self._short(terms)
         for name, rule in rules.items():
             if name not in self.arguments:
@@ -76,14 +77,14 @@ class Op:
                 self.meaning(asked)
 
     def _short(self, terms: tuple[Term, ...]) -> Callable[..., Any] | None:
-        """The short way to call the op, see ``minidp.record``, if it may have one.
+        """The short way to call the op, see ``minidp.short``, if it may have one.
 
-        It is taken once ``bare`` says that the CPU has no kernel for the op.
+        It is taken once ``plain`` says what it calls: where the CPU has no kernel for the op.
         """
         plain = self._free and not (self.constants or self.variadic or self.view or self.writes)
         if not plain or self.optional or len(terms) != 1 or len(self.arguments) > 2:
             return None
-        return unary(self) if len(self.arguments) == 1 else binary(self)
+        return short(self)
 
     def _read_signature(self) -> None:
         parameters = list(inspect.signature(self.body).parameters.values())[1:]
@@ -192,7 +193,7 @@ class Op:
                 if result is not NotImplemented:
                     return result
             if backend is CPU:
-                self.bare = kernel is None
+                self.plain = None if kernel is not None else self.plain or function_of(self)
                 return run(self.body, np, *arrays, **constants)
             with backend.activate(backend.index_of(arrays)):
                 return run(self.body, backend.xp, *arrays, **constants)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Rule = Callable[..., Any]
 Call = Callable[[Any, Any, Any, int], Any]
-Pick = Callable[[Any], tuple[Any, ...]]
+Pick = Callable[..., tuple[Any, ...]]
 
 
 class Plan:
@@ -32,7 +32,7 @@ class Plan:
     ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or ``output_shape``.
     ``calls`` lists (argument, call), where ``call(g, saved, constants, argument)`` gives the
     argument's cotangent. ``names`` are those of kept arrays, by their places in a tuple of all
-    inputs, then outputs. ``pick`` makes of it what is kept; it is None where the op is variadic.
+    inputs, then outputs. ``pick`` makes of these what is kept; it is None where the op is variadic.
     """
 
     __slots__ = ("calls", "keep", "names", "pick")
@@ -49,7 +49,7 @@ class Plan:
         inputs = {p: op.arguments[p] for kind, p in self.keep if kind == "input" and p >= 0}
         outputs = {p: op.outputs[p] for kind, p in self.keep if kind == "output"}
         self.names = {**inputs, **{len(needed) + p: name for p, name in outputs.items()}}
-        self.pick = None if op.variadic else _picker(self.keep, len(needed))
+        self.pick = None if op.variadic else _picker(self.keep, len(needed), len(op.line.outputs))
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -71,13 +71,14 @@ def _caller(rule: Rule, sources: list[int | str]) -> Call:
     return call
 
 
-def _picker(keep: list[tuple[str, int]], inputs: int) -> Pick:
-    """A function that gives what to keep of a tuple of so many inputs, then outputs; likewise."""
+def _picker(keep: list[tuple[str, int]], inputs: int, outputs: int) -> Pick:
+    """A function that gives what to keep of so many inputs and outputs; likewise."""
     found = ""
     for kind, position in keep:
-        value = f"values[{position + inputs * kind.startswith('output')}]"
+        value = f"v{position + inputs * kind.startswith('output')}"
         found += f"shape({value}), " if kind.endswith("shape") else f"{value}, "
-    pick: Pick = eval(f"lambda values: ({found})", {"shape": np.shape})
+    names = ", ".join(f"v{i}" for i in range(inputs + outputs))
+    pick: Pick = eval(f"lambda {names}: ({found})", {"shape": np.shape})
     return pick
 
 
@@ -117,7 +118,7 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         return result
     tensors = [wrap(y) for y in result] if several else [wrap(result)]
     if op.view:
-        _share_versions(op, source, constants, tensors)
+        share_versions(op, source, constants, tensors)
     if tracked and op.rules and mode.grad:
         _record(op, arrays, parents, versions, constants, tensors)
     if watch is not None:
@@ -150,7 +151,7 @@ def _record(
         return
     results = [tensor.array for tensor in tensors]
     if plan.pick is not None:
-        saved = plan.pick((*arrays, *results))
+        saved = plan.pick(*arrays, *results)
     else:
         saved = tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
     for tensor in tensors:
@@ -171,7 +172,7 @@ def _kept(kind: str, position: int, arrays: list[Array], results: list[Array]) -
     return np.shape(values[position]) if position >= 0 else [np.shape(a) for a in values]
 
 
-def _share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
+def share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
     """Views count their changes together with what they are views of, and know it."""
     for tensor in tensors:
         if _is_view(tensor.array, source.array):
@@ -205,75 +206,3 @@ def pick(node: Node, tensor: Tensor, slot: int) -> Node:
     result = recorded(tensor.array, node.op, None, (node,), (), ())
     result.slot = slot
     return result
-
-
-# The short way: one or two arrays of the CPU that need no check, no conversion and no kernel
-
-
-def unary(op: Op) -> Callable[[Any], Any]:
-    """``op`` as a function of one Tensor, less what need not be asked for a plain one."""
-    body, plans = op.body, op.plans
-
-    def call(x: Any, *surplus: Any) -> Any:
-        if surplus or not (op.bare and type(x) is Tensor and type(x.array) is np.ndarray
-                and x.array.dtype.kind == "f" and mode.watch is None):  # fmt: skip
-            return op(x, *surplus)
-        array, parent = x.array, x.node if x.base is None else x.fresh().node
-        y = wrap(body(np, array) if quiet.get() else mode.run(body, np, array))
-        if parent is not None and op.rules and mode.grad:
-            plan = plans.get(3) or op.plan((parent,))
-            saved = plan.pick((array, y.array))
-            y.node = recorded(y.array, op, plan, (parent,), saved, (x.version, y.version))
-        return y
-
-    return call
-
-
-def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
-    """What ``op`` gives of a Tensor or array, where that is a view of it, likewise."""
-    array = x.array if type(x) is Tensor else x
-    if not op.bare or type(array) is not np.ndarray or mode.watch is not None:
-        return apply(op, (x,), constants)
-    try:
-        y = op.body(np, array, **constants)
-    except ValueError:
-        return apply(op, (x,), constants)  # which says what does not fit
-    if x is array:
-        return y
-    parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
-    _share_versions(op, x, constants, [tensor])
-    if parent is not None and op.rules and mode.grad and y.dtype.kind == "f":
-        plan, versions = op.plans.get(3) or op.plan((parent,)), (x.version, tensor.version)
-        saved = plan.pick((array, y))
-        tensor.node = recorded(y, op, plan, (parent,), saved, versions, constants)
-    return tensor
-
-
-def binary(op: Op) -> Callable[[Any, Any], Any]:
-    """``op`` as a function of a Tensor and a Tensor or number, likewise."""
-    body, plans = op.body, op.plans
-
-    def call(a: Any, b: Any) -> Any:
-        if type(a) is not Tensor or not op.bare or mode.watch is not None:
-            return op(a, b)
-        x, left = a.array, a.node if a.base is None else a.fresh().node
-        if type(b) is Tensor:
-            z, right, version = b.array, b.node if b.base is None else b.fresh().node, b.version
-            fits = z.dtype is x.dtype and type(z) is type(x) is np.ndarray
-        else:
-            z, right, version = b, None, None
-            fits = (type(b) is float or type(b) is int) and type(x) is np.ndarray
-        if not fits or x.dtype.kind != "f":
-            return op(a, b)
-        try:
-            y = wrap(body(np, x, z) if quiet.get() else mode.run(body, np, x, z))
-        except ValueError:
-            return op(a, b)  # which says what does not fit
-        if (left is not None or right is not None) and op.rules and mode.grad:
-            plan = plans.get(4 + 2 * (left is not None) + (right is not None))
-            plan = plan or op.plan((left, right))
-            saved, versions = plan.pick((x, z, y.array)), (a.version, version, y.version)
-            y.node = recorded(y.array, op, plan, (left, right), saved, versions)
-        return y
-
-    return call

@@ -17,7 +17,7 @@ from minidp.device import Device
 from minidp.errors import DTypeError, GraphError, ShapeError
 from minidp.mode import mode
 from minidp.naming import F, numpy_names
-from minidp.node import RETAIN, Base, Handle, Node, clock
+from minidp.node import RETAIN, Base, Handle, Node, clock, leaf
 from minidp.placement import as_array
 from minidp.types import Array, DType, Shape, category
 
@@ -132,7 +132,7 @@ class Tensor:
             if not requires_grad:
                 raise GraphError("requires_grad_(False) on a computed tensor; use detach()")
         elif requires_grad and self.node is None:
-            self.node = Node(self.shape, self.dtype)
+            self.node = leaf(self.array)
         elif not requires_grad:
             self.node = None
         return self

@@ -1,0 +1,124 @@
+"""The short way of an op: one or two plain arrays of the CPU, without kernel, check or conversion.
+
+What ``record.apply`` does with any arguments is done here for the most frequent ones in a third of
+the time. So ``short`` calls no function that it can do without, and asks for nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minidp.mode import mode
+from minidp.node import Node, clock, recorded
+from minidp.record import apply, share_versions
+from minidp.tensor import Tensor, wrap
+from minidp.types import Array, float32
+
+if TYPE_CHECKING:
+    from minidp.op import Op
+
+NOTHING = object()
+"""In place of the second argument of an op that has one."""
+ndarray, ufunc, new = np.ndarray, np.ufunc, object.__new__
+
+
+def short(op: Op) -> Callable[..., Any]:
+    """``op`` as a function of a Tensor, or of a Tensor and another, an array or a number."""
+    plans, rules, single = op.plans, bool(op.rules), len(op.arguments) < 2
+
+    def call(a: Any, b: Any = NOTHING) -> Any:
+        now, function = mode.short, op.plain
+        if now is None or type(a) is not Tensor or function is None:
+            return op(a) if b is NOTHING else op(a, b)
+        x, left, right, version = a.array, a.node if a.base is None else a.fresh().node, None, None
+        dtype = x.dtype
+        if type(b) is Tensor:
+            z, right, version = b.array, b.node if b.base is None else b.fresh().node, b.version
+        else:
+            z = b
+            if dtype is float32 and (type(b) is float or type(b) is int) and type(function) is ufunc:
+                z = NUMBERS.get(b, b)
+        if type(z) is ndarray:
+            fits = z.dtype is dtype and not single
+        elif single:
+            fits = z is NOTHING
+        else:
+            fits = type(z) is float or type(z) is int
+        if not fits or type(x) is not ndarray or (dtype is not float32 and dtype.kind != "f"):
+            return op(a) if b is NOTHING else op(a, b)
+        run, grad = now
+        try:
+            y = run(function, x) if single else run(function, x, z)
+        except (ValueError, RuntimeError):
+            return op(a) if b is NOTHING else op(a, b)  # which says what does not fit
+        result = new(Tensor)
+        result.array = y if type(y) is ndarray else Tensor(y).array
+        result.base = result.node = None
+        result.version = [0]
+        if grad and (left is not None or right is not None) and rules:
+            node = result.node = Node()
+            if single:
+                plan, node.parents = plans.get(3) or op.plan((left,)), (left,)
+                if plan.keep:
+                    node.saved, node.versions = plan.pick(x, result.array), (a.version, result.version)
+                else:
+                    node.saved = node.versions = ()
+            else:
+                key = 7 if left is not None is not right else 5 if left is None else 6
+                plan, node.parents = plans.get(key) or op.plan((left, right)), (left, right)
+                if plan.keep:
+                    node.saved = plan.pick(x, z, result.array)
+                    node.versions = (a.version, version, result.version)
+                else:
+                    node.saved = node.versions = ()
+            node.shape, node.dtype, node.op, node.plan = y.shape, y.dtype, op, plan
+            node.moment = next(clock)
+            node.constants = node.grad = node.hooks = node.slot = None
+        return result
+
+    return call
+
+
+def function_of(op: Op) -> Callable[..., Any]:
+    """NumPy's function, where the body only hands its arguments on to it; else the body."""
+    given = tuple([object() for _ in op.arguments])
+    try:
+        name, handed_on = op.body(_Asked(), *given) if op.own else ("", ())
+    except (TypeError, AttributeError):
+        name, handed_on = "", ()
+    return getattr(np, name) if handed_on == given else partial(op.body, np)
+
+
+class _Asked:
+    """An array module that tells which of its functions is called, with what."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *given: (name, given)
+
+
+NUMBERS: dict[float, Array] = {0.9: np.array(0.9, float32)}
+"""Numbers as arrays of float32: NumPy computes with these twice as fast as with Python's."""
+
+
+def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
+    """What ``op`` gives of a Tensor or array, where that is a view of it, likewise."""
+    array = x.array if type(x) is Tensor else x
+    if op.plain is None or type(array) is not np.ndarray or mode.watch is not None:
+        return apply(op, (x,), constants)
+    try:
+        y = op.body(np, array, **constants)
+    except ValueError:
+        return apply(op, (x,), constants)  # which says what does not fit
+    if x is array:
+        return y
+    parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
+    share_versions(op, x, constants, [tensor])
+    if parent is not None and op.rules and mode.grad and y.dtype.kind == "f":
+        plan, versions = op.plans.get(3) or op.plan((parent,)), (x.version, tensor.version)
+        saved = plan.pick(array, y)
+        tensor.node = recorded(y, op, plan, (parent,), saved, versions, constants)
+    return tensor
