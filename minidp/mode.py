@@ -64,6 +64,9 @@ class Replica(Protocol):
         """Finish the step: wait for the gradients and update this replica's share."""
 
 
+_set = threading.local.__setattr__
+
+
 class Mode(threading.local):
     """The modes of one thread. Class attributes are the values a new thread starts with."""
 
@@ -93,9 +96,9 @@ class Mode(threading.local):
         self.grad = self.grad  # which sets ``short``
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, value)
+        _set(self, name, value)
         if name in ("grad", "watch"):
-            self.short = (self.run, self.grad) if self.watch is None else None
+            _set(self, "short", (self.run, self.grad) if self.watch is None else None)
 
     def handed_on(self) -> dict[str, Any]:
         """The modes that a thread takes over from the one that starts it."""

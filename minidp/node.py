@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,23 @@ Version = list[int]
 
 clock = itertools.count(1)
 """Numbers the moments at which nodes are made and arrays change in place, in all threads."""
+
+
+class Latest:
+    """The moment of the last change in place, of any array in any thread: what is younger need not
+    be looked at again."""
+
+    def __init__(self) -> None:
+        self.moment, self._lock = 0, threading.Lock()
+
+    def change(self) -> int:
+        """The moment that it is now."""
+        with self._lock:
+            self.moment = next(clock)
+            return self.moment
+
+
+latest = Latest()
 
 
 class Base:

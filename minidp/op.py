@@ -62,7 +62,7 @@ class Op:
         self.several = len(self.differentiable) > 1 or self.line.outputs[0].variadic
         self._read_signature()
         self.rules = rules
-        self.plans: dict[int, Plan] = {}
+        self.plans: dict[int, Plan | None] = dict.fromkeys((3, 5, 6, 7))
         self._checked: set[Any] = set()
         self.valued = [i for i, t in enumerate(self.line.inputs) if t.kind not in ("i", "b")]
         self._integers = [i for i, t in enumerate(self.line.inputs) if t.kind == "i"]

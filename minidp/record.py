@@ -7,6 +7,7 @@ call the rules.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Plan:
 
     def __init__(self, op: Op, needed: list[bool]) -> None:
         self.keep: list[tuple[str, int]] = []
-        self.calls: list[tuple[int, Call]] = []
+        self.calls: list[tuple[int, Call | None]] = []
         for position in range(len(needed)):
             rule = op.rule_of(position) if needed[position] else None
             if rule is not None:
@@ -60,9 +61,14 @@ class Plan:
         return self.keep.index(item)
 
 
-def _caller(rule: Rule, sources: list[int | str]) -> Call:
+IDENTITY = (lambda g: g).__code__.co_code
+
+
+def _caller(rule: Rule, sources: list[int | str]) -> Call | None:
     """How to call ``rule``: a source is an index into what was kept, ``g``, ``i``, a constant or
     ``constants``, all of them. Python made for it: it runs in every backward."""
+    if sources == ["g"] and inspect.isfunction(rule) and rule.__code__.co_code == IDENTITY:
+        return None
     given = ", ".join(
         f"saved[{s}]" if isinstance(s, int) else s if s in ("g", "i", "constants")
         else f"constants[{s!r}]" for s in sources

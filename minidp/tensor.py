@@ -17,7 +17,7 @@ from minidp.device import Device
 from minidp.errors import DTypeError, GraphError, ShapeError
 from minidp.mode import mode
 from minidp.naming import F, numpy_names
-from minidp.node import RETAIN, Base, Handle, Node, clock, leaf
+from minidp.node import RETAIN, Base, Handle, Node, latest, leaf
 from minidp.placement import as_array
 from minidp.types import Array, DType, Shape, category
 
@@ -209,7 +209,7 @@ class Tensor:
 
     def changed(self) -> None:
         """Note that the array was changed in place: graphs that kept it are no longer valid."""
-        self.version[0] = next(clock)
+        self.version[0] = latest.change()
         self._met()
 
     def __len__(self) -> int:

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     ("types", "errors", "shapes", "naming", "arguments"),
     ("mode", "nested", "backend", "backends", "device", "watch"),
-    ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
+    ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "short", "op",
+     "anomaly",
      "backward", "autograd", "custom", "create", "draw", "random", "printing", "graph",
      "recompute"),
     ("ops",),

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from minidp.op import op
 from minidp.ops.index import get, put
 from minidp.placement import place
@@ -17,7 +15,7 @@ def reshape(xp: Any, x: Array, shape: Shape) -> Array:
 
 
 @op("... -> ...", view=True, x=lambda g, axes: permute(
-    g, axes=tuple(np.argsort(axes).tolist())))  # fmt: skip
+    g, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__))))  # fmt: skip
 def permute(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
     """The axes in another order; a view."""
     return x.transpose(axes)
