@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import GraphError, ShapeError
+from minidp.errors import GraphError
+from minidp.fitting import fitted, promoted, wider
 from minidp.mode import mode, quietly
 from minidp.node import RETAIN, Node, latest
 from minidp.op import OPS
 from minidp.record import pick
 from minidp.tensor import Tensor, wrap
-from minidp.types import Shape
 
 Cotangents = dict[Node, Any]
 _moment = attrgetter("moment")
@@ -157,9 +157,9 @@ class Walk:
                 if watch is not None:
                     watch.gave(node, position, cotangent)
                 if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
-                    if not tensors and _wider(node, cotangent, g):
-                        cotangent = _promoted(call, g, saved, constants, position)
-                    cotangent = _fitted(node, parent, cotangent)
+                    if not tensors and wider(node, cotangent, g):
+                        cotangent = promoted(call, g, saved, constants, position)
+                    cotangent = fitted(node, parent, cotangent)
                 present = arrived[parent]
                 if present is None:
                     if parent.plan is None and (cotangent is g or _is_among(cotangent, g)):
@@ -244,41 +244,6 @@ def _shown(hooks: dict[Any, Any], g: Any) -> Any:
         if changed is not None:
             g = changed if isinstance(g, Tensor) else changed.array
     return g
-
-
-def _wider(node: Node, cotangent: Any, g: Any) -> bool:
-    """Whether NumPy made another dtype of a rule's arrays, of several, than the library does."""
-    elementwise = node.op is not None and node.op.line.elementwise and not node.op.several
-    return elementwise and bool(cotangent.dtype != g.dtype)
-
-
-def _promoted(call: Any, g: Any, saved: Any, constants: Any, position: int) -> Any:
-    """What a rule gives on Tensors: the same bytes as where it is recorded."""
-    tensors = [Tensor(each) if hasattr(each, "strides") else each for each in saved]
-    return call(Tensor(g), tensors, constants, position).array
-
-
-def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:
-    """The cotangent in its argument's shape and dtype."""
-    if cotangent.shape != parent.shape:
-        cotangent = _unbroadcast(node, cotangent, parent.shape)
-    if cotangent.dtype != parent.dtype:
-        cotangent = OPS["cast"](cotangent, dtype=parent.dtype)
-    return cotangent
-
-
-def _unbroadcast(node: Node, cotangent: Any, shape: Shape) -> Any:
-    """Sum over the axes along which an argument of ``shape`` was broadcast."""
-    extra = len(cotangent.shape) - len(shape)
-    given = cotangent.shape[max(extra, 0) :]
-    if extra < 0 or any(n not in (1, m) for n, m in zip(shape, given, strict=True)):
-        raise ShapeError(
-            f"{node.op.name if node.op else 'leaf'}: a rule gave a cotangent of shape "
-            f"{cotangent.shape} for an argument of shape {shape}"
-        )
-    axes = (*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 != given[i]))
-    result = OPS["sum"](cotangent, dim=axes, keepdim=False) if axes else cotangent
-    return OPS["reshape"](result, shape=shape)
 
 
 def _as_tensors(node: Node) -> list[Any]:

@@ -78,15 +78,18 @@ class Node:
         "versions",
     )  # fmt: skip
 
+    shape: Shape
+    dtype: DType
     op: Op | None
     plan: Any
     parents: Sequence[Any]
-    constants: dict[str, Any]
+    constants: Any
     saved: tuple[Any, ...] | None
     versions: Sequence[Version | None]
     grad: Tensor | None
     hooks: dict[Any, Any] | None
     slot: int | None
+    moment: int
 
     def name(self) -> str:
         """What the op is called; "leaf" of a leaf."""

@@ -35,6 +35,7 @@ from minidp.promotion import promoted
 from minidp.record import Plan, apply
 from minidp.shapes import Term
 from minidp.short import function_of, short, view
+from minidp.tensor import Tensor
 from minidp.types import Array, category
 
 Rule = Callable[..., Any]
@@ -69,6 +70,7 @@ class Op:
         self.floats = any(term.kind == "f" for term in self.line.inputs)
         self._free = self.line.elementwise and check is None and not self._integers
         self.plain: Callable[..., Any] | None = None
+        self.bare = False
         self.short = self._short(terms)
         for name, rule in rules.items():
             if name not in self.arguments:
@@ -79,7 +81,7 @@ class Op:
     def _short(self, terms: tuple[Term, ...]) -> Callable[..., Any] | None:
         """The short way to call the op, see ``minidp.short``, if it may have one.
 
-        It is taken once ``plain`` says what it calls: where the CPU has no kernel for the op.
+        It is taken once ``plain`` says what it calls.
         """
         plain = self._free and not (self.constants or self.variadic or self.view or self.writes)
         if not plain or self.optional or len(terms) != 1 or len(self.arguments) > 2:
@@ -131,6 +133,12 @@ class Op:
         return f"<op {self.name}: {self.line.text}>"
 
     def __call__(self, *inputs: Any, **constants: Any) -> Any:
+        if self.short is not None and len(inputs) == self.counts[0] and type(inputs[0]) is Tensor:
+            return self.call(inputs, constants) if constants else self.short(*inputs)
+        return self.call(inputs, constants)
+
+    def call(self, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
+        """The same with its arguments as they were given, not by the short way."""
         counts = 1 if self.variadic else len(inputs), len(constants)
         if counts != self.counts or "axis" in constants:
             inputs, constants = self.bind(inputs, constants)
@@ -187,13 +195,14 @@ class Op:
         arrays = promoted(self, arrays)
         kernel = backend.kernel(self.name) if self.own else None
         run = call if quiet.get() else mode.run
+        if backend is CPU and not (self.plain or self.bare):
+            self.plain, self.bare = function_of(self, kernel), kernel is None
         try:
             if kernel is not None:
                 result = run(kernel, *arrays, **constants)
                 if result is not NotImplemented:
                     return result
             if backend is CPU:
-                self.plain = None if kernel is not None else self.plain or function_of(self)
                 return run(self.body, np, *arrays, **constants)
             with backend.activate(backend.index_of(arrays)):
                 return run(self.body, backend.xp, *arrays, **constants)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidp.backend import backend_of
-from minidp.mode import mode, quiet
+from minidp.mode import mode
 from minidp.node import Base, Node, Version, recorded
 from minidp.tensor import Tensor, method, wrap
 from minidp.types import Array
@@ -153,16 +153,18 @@ def _record(
 ) -> None:  # fmt: skip
     """Tie the results to a node that keeps what the rules of this op ask for."""
     plan, main = op.plan(parents), tensors[op.differentiable[0]]
-    if not plan.calls or main.array.dtype.kind != "f":
+    array = main.array
+    if not plan.calls or array.dtype.kind != "f":
         return
-    results = [tensor.array for tensor in tensors]
-    if plan.pick is not None:
-        saved = plan.pick(*arrays, *results)
+    if plan.pick is not None and len(tensors) == 1:
+        saved = plan.pick(*arrays, array)
     else:
-        saved = tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
+        results = [tensor.array for tensor in tensors]
+        saved = (plan.pick(*arrays, *results) if plan.pick is not None else
+                 tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep]))
     for tensor in tensors:
         versions.append(tensor.version)
-    node = recorded(main.array, op, plan, tuple(parents), saved, versions, constants)
+    node = recorded(array, op, plan, tuple(parents), saved, versions, constants)
     if not op.several:
         main.node = node
         return

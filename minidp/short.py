@@ -1,4 +1,4 @@
-"""The short way of an op: one or two plain arrays of the CPU, without kernel, check or conversion.
+"""The short way of an op: one or two plain arrays of the CPU, without check or conversion.
 
 What ``record.apply`` does with any arguments is done here for the most frequent ones in a third of
 the time. So ``short`` calls no function that it can do without, and asks for nothing twice.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidp.mode import mode
-from minidp.node import Node, clock, recorded
+from minidp.node import Node, Version, clock, recorded
 from minidp.record import apply, share_versions
 from minidp.tensor import Tensor, wrap
 from minidp.types import Array, float32
@@ -32,14 +32,16 @@ def short(op: Op) -> Callable[..., Any]:
     """``op`` as a function of a Tensor, or of a Tensor and another, an array or a number."""
     plans, rules, single = op.plans, bool(op.rules), len(op.arguments) == 1
 
-    def long(a: Any, b: Any) -> Any:
-        return op(a) if b is NOTHING else op(a, b)
+    def long(*inputs: Any) -> Any:
+        return op.call(tuple([x for x in inputs if x is not NOTHING]), {})
 
     def call(a: Any, b: Any = NOTHING) -> Any:
         now, function = mode.short, op.plain
         if now is None or function is None or type(a) is not Tensor:
             return long(a, b)
-        x, left, z, right, version = a.array, a.node, b, None, None
+        x, left, z = a.array, a.node, b
+        right: Node | None = None
+        version: Version | None = None
         dtype = x.dtype
         if single:
             fits = b is NOTHING
@@ -70,7 +72,7 @@ def short(op: Op) -> Callable[..., Any]:
             node = result.node = Node()
             if single:
                 plan, node.parents = plans[3] or op.plan((left,)), (left,)
-                like = left if type(function) is ufunc else result.array
+                like: Any = left if type(function) is ufunc else result.array
             else:
                 key = 7 if left is not None is not right else 5 if left is None else 6
                 plan, node.parents = plans[key] or op.plan((left, right)), (left, right)
@@ -101,14 +103,23 @@ def number(value: float, like: Any = None) -> Any:
     return value if found is None else found
 
 
-def function_of(op: Op) -> Callable[..., Any]:
-    """NumPy's function, where the body only hands its arguments on to it; else the body."""
+def function_of(op: Op, kernel: Callable[..., Any] | None) -> Callable[..., Any]:
+    """What the short way calls: the kernel and where it declines the body; without one NumPy's
+    function, if the body only hands its arguments on to that."""
+    body = partial(op.body, np)
+    if kernel is not None:
+
+        def function(*arrays: Any) -> Any:
+            y = kernel(*arrays)
+            return body(*arrays) if y is NotImplemented else y
+
+        return function
     given = tuple([object() for _ in op.arguments])
     try:
-        name, handed_on = op.body(_Asked(), *given) if op.own else ("", ())
+        name, handed_on = op.body(_Asked(), *given) if op.short and op.own else ("", ())
     except (TypeError, AttributeError):
-        name, handed_on = "", ()
-    return getattr(np, name) if handed_on == given else partial(op.body, np)
+        return body
+    return getattr(np, name) if handed_on == given else body
 
 
 class _Asked:
@@ -118,14 +129,10 @@ class _Asked:
         return lambda *given: (name, given)
 
 
-NUMBERS: dict[float, Array] = {0.9: np.array(0.9, float32)}
-"""Numbers as arrays of float32: NumPy computes with these twice as fast as with Python's."""
-
-
 def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
     """What ``op`` gives of a Tensor or array, where that is a view of it, likewise."""
     array = x.array if type(x) is Tensor else x
-    if op.plain is None or type(array) is not np.ndarray or mode.watch is not None:
+    if not op.bare or type(array) is not np.ndarray or mode.watch is not None:
         return apply(op, (x,), constants)
     try:
         y = op.body(np, array, **constants)
