@@ -133,8 +133,9 @@ class Op:
         return f"<op {self.name}: {self.line.text}>"
 
     def __call__(self, *inputs: Any, **constants: Any) -> Any:
-        if self.short is not None and len(inputs) == self.counts[0] and type(inputs[0]) is Tensor:
-            return self.call(inputs, constants) if constants else self.short(*inputs)
+        if self.short is not None and not constants and len(inputs) == self.counts[0] and (
+                type(inputs[0]) is Tensor or type(inputs[-1]) is Tensor):  # fmt: skip
+            return self.short(*inputs)
         return self.call(inputs, constants)
 
     def call(self, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:

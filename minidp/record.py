@@ -50,7 +50,7 @@ class Plan:
         inputs = {p: op.arguments[p] for kind, p in self.keep if kind == "input" and p >= 0}
         outputs = {p: op.outputs[p] for kind, p in self.keep if kind == "output"}
         self.names = {**inputs, **{len(needed) + p: name for p, name in outputs.items()}}
-        self.pick = None if op.variadic else _picker(self.keep, len(needed), len(op.line.outputs))
+        self.pick = None if op.variadic else _picker(self.keep, len(needed), len(op.outputs))
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -160,7 +160,7 @@ def _record(
         saved = plan.pick(*arrays, array)
     else:
         results = [tensor.array for tensor in tensors]
-        saved = (plan.pick(*arrays, *results) if plan.pick is not None else
+        saved = (plan.pick(*arrays, *results[: len(op.outputs)]) if plan.pick is not None else
                  tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep]))
     for tensor in tensors:
         versions.append(tensor.version)

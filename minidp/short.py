@@ -15,7 +15,7 @@ import numpy as np
 from minidp.mode import mode
 from minidp.node import Node, Version, clock, recorded
 from minidp.record import apply, share_versions
-from minidp.tensor import Tensor, wrap
+from minidp.tensor import Tensor, as_values, wrap
 from minidp.types import Array, float32
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def short(op: Op) -> Callable[..., Any]:
 
     def call(a: Any, b: Any = NOTHING) -> Any:
         now, function = mode.short, op.plain
+        if type(a) is not Tensor:
+            a = tensor_of(a, b)
         if now is None or function is None or type(a) is not Tensor:
             return long(a, b)
         x, left, z = a.array, a.node, b
@@ -65,18 +67,20 @@ def short(op: Op) -> Callable[..., Any]:
         except (ValueError, RuntimeError):  # shapes that do not fit; a call by an op's own body
             return long(a, b)
         result = new(Tensor)
-        result.array = y if type(y) is ndarray else Tensor(y).array
+        result.array = y if type(y) is ndarray else as_values(y)
         result.node = result.base = None
         result.version = [0]
         if (left is not None or right is not None) and grad and rules:
-            node = result.node = Node()
+            like: Any = result.array
             if single:
-                plan, node.parents = plans[3] or op.plan((left,)), (left,)
-                like: Any = left if type(function) is ufunc else result.array
+                plan, parents = plans[3] or op.plan((left,)), (left,)
+                like = left if type(function) is ufunc else like
             else:
                 key = 7 if left is not None is not right else 5 if left is None else 6
-                plan, node.parents = plans[key] or op.plan((left, right)), (left, right)
-                like = result.array
+                plan, parents = plans[key] or op.plan((left, right)), (left, right)
+            if not plan.calls or (type(function) is not ufunc and like.dtype.kind != "f"):
+                return result
+            node = result.node = Node()
             if not plan.keep:
                 node.saved = node.versions = ()
             elif single:
@@ -84,12 +88,21 @@ def short(op: Op) -> Callable[..., Any]:
             else:
                 node.saved = plan.pick(x, z, result.array)
                 node.versions = a.version, version, result.version
+            node.parents = parents
             node.shape, node.dtype, node.op, node.plan = like.shape, like.dtype, op, plan
             node.moment = next(clock)
             node.constants = node.grad = node.hooks = node.slot = None
         return result
 
     return call
+
+
+def tensor_of(a: Any, b: Any) -> Any:
+    """A number before a Tensor as another one of its dtype; anything else as it is."""
+    if (type(a) is float or type(a) is int) and type(b) is Tensor:
+        given = number(a, b.array)
+        return a if given is a else wrap(given)
+    return a
 
 
 def number(value: float, like: Any = None) -> Any:

@@ -259,10 +259,15 @@ class Tensor:
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
 
+def as_values(data: Array) -> Array:
+    """What a Tensor holds of an array, or of the one value that NumPy gives of arrays without axes."""
+    return np.asarray(data) if isinstance(data, np.generic) else Tensor(data).array
+
+
 def wrap(data: Array) -> Tensor:
     """``Tensor(data)`` of what an op computed; a third of the time."""
     tensor = _new(Tensor)
-    tensor.array = data if type(data) is np.ndarray else Tensor(data).array
+    tensor.array = data if type(data) is np.ndarray else as_values(data)
     tensor.node = tensor.base = None
     tensor.version = [0]
     return tensor

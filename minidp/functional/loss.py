@@ -116,7 +116,8 @@ def smooth_l1_loss(
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta={beta}: expected a number that is not negative")
     difference = _difference("smooth_l1_loss", input, target)
-    return reduced(_bent(difference, beta) / beta if beta else difference.abs(), reduction)
+    losses = _bent(difference, beta) if beta else difference.abs()
+    return reduced(losses / beta if beta not in (0, 1) else losses, reduction)
 
 
 def _bent(difference: Tensor, delta: float) -> Tensor:
