@@ -136,10 +136,6 @@ class Op:
         if self.short is not None and not constants and len(inputs) == self.counts[0] and (
                 type(inputs[0]) is Tensor or type(inputs[-1]) is Tensor):  # fmt: skip
             return self.short(*inputs)
-        return self.call(inputs, constants)
-
-    def call(self, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
-        """The same with its arguments as they were given, not by the short way."""
         counts = 1 if self.variadic else len(inputs), len(constants)
         if counts != self.counts or "axis" in constants:
             inputs, constants = self.bind(inputs, constants)

@@ -124,7 +124,8 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         return result
     tensors = [wrap(y) for y in result] if several else [wrap(result)]
     if op.view:
-        share_versions(op, source, constants, tensors)
+        for tensor in tensors:
+            share_version(op, source, constants, tensor)
     if tracked and op.rules and mode.grad:
         _record(op, arrays, parents, versions, constants, tensors)
     if watch is not None:
@@ -180,12 +181,11 @@ def _kept(kind: str, position: int, arrays: list[Array], results: list[Array]) -
     return np.shape(values[position]) if position >= 0 else [np.shape(a) for a in values]
 
 
-def share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
-    """Views count their changes together with what they are views of, and know it."""
-    for tensor in tensors:
-        if _is_view(tensor.array, source.array):
-            tensor.version = source.version
-            tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
+def share_version(op: Op, source: Tensor, constants: Any, tensor: Tensor) -> None:
+    """A view counts its changes together with what it is a view of, and knows it."""
+    if _is_view(tensor.array, source.array):
+        tensor.version = source.version
+        tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
 
 
 def _is_view(y: Array, x: Array) -> bool:

@@ -6,7 +6,7 @@ the time. So ``short`` calls no function that it can do without, and asks for no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from minidp.mode import mode
 from minidp.node import Node, Version, clock, recorded
-from minidp.record import apply, share_versions
+from minidp.record import apply, share_version
 from minidp.tensor import Tensor, as_values, wrap
 from minidp.types import Array, float32
 
@@ -33,14 +33,18 @@ def short(op: Op) -> Callable[..., Any]:
     plans, rules, single = op.plans, bool(op.rules), len(op.arguments) == 1
 
     def long(*inputs: Any) -> Any:
-        return op.call(tuple([x for x in inputs if x is not NOTHING]), {})
+        given = tuple([x for x in inputs if x is not NOTHING])
+        whole = (given, {}) if len(given) == op.counts[0] else op.bind(given, {})
+        return apply(op, *whole)
 
     def call(a: Any, b: Any = NOTHING) -> Any:
         now, function = mode.short, op.plain
-        if type(a) is not Tensor:
-            a = tensor_of(a, b)
-        if now is None or function is None or type(a) is not Tensor:
+        if now is None or function is None:
             return long(a, b)
+        if type(a) is not Tensor:
+            a = tensor_of(a, b) if type(function) is ufunc else a
+            if type(a) is not Tensor:
+                return long(a, b)
         x, left, z = a.array, a.node, b
         right: Node | None = None
         version: Version | None = None
@@ -72,6 +76,7 @@ def short(op: Op) -> Callable[..., Any]:
         result.version = [0]
         if (left is not None or right is not None) and grad and rules:
             like: Any = result.array
+            parents: Sequence[Node | None]
             if single:
                 plan, parents = plans[3] or op.plan((left,)), (left,)
                 like = left if type(function) is ufunc else like
@@ -144,8 +149,8 @@ class _Asked:
 
 def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
     """What ``op`` gives of a Tensor or array, where that is a view of it, likewise."""
-    array = x.array if type(x) is Tensor else x
-    if not op.bare or type(array) is not np.ndarray or mode.watch is not None:
+    now, array = mode.short, x.array if type(x) is Tensor else x
+    if now is None or not op.bare or type(array) is not ndarray:
         return apply(op, (x,), constants)
     try:
         y = op.body(np, array, **constants)
@@ -154,8 +159,8 @@ def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
     if x is array:
         return y
     parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
-    share_versions(op, x, constants, [tensor])
-    if parent is not None and op.rules and mode.grad and y.dtype.kind == "f":
+    share_version(op, x, constants, tensor)
+    if parent is not None and op.rules and now[1] and y.dtype.kind == "f":
         plan, versions = op.plans[3] or op.plan((parent,)), (x.version, tensor.version)
         saved = plan.pick(array, y)
         tensor.node = recorded(y, op, plan, (parent,), saved, versions, constants)

@@ -260,7 +260,7 @@ class Tensor:
 
 
 def as_values(data: Array) -> Array:
-    """What a Tensor holds of an array, or of the one value that NumPy gives of arrays without axes."""
+    """What a Tensor holds of an array, or of the number that NumPy gives of arrays without axes."""
     return np.asarray(data) if isinstance(data, np.generic) else Tensor(data).array
 
 
