@@ -161,8 +161,11 @@ def _record(
         saved = plan.pick(*arrays, array)
     else:
         results = [tensor.array for tensor in tensors]
-        saved = (plan.pick(*arrays, *results[: len(op.outputs)]) if plan.pick is not None else
-                 tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep]))
+        saved = (
+            plan.pick(*arrays, *results[: len(op.outputs)])
+            if plan.pick is not None
+            else tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
+        )
     for tensor in tensors:
         versions.append(tensor.version)
     node = recorded(array, op, plan, tuple(parents), saved, versions, constants)

@@ -25,6 +25,9 @@ NOTHING = object()
 """In place of the second argument of an op that has one."""
 NUMBERS: dict[float, Array] = {}
 """Numbers as arrays of float32: NumPy computes with these twice as fast as with Python's."""
+ARITHMETIC = dict.fromkeys((np.add, np.subtract, np.multiply, np.true_divide, np.equal, np.not_equal,
+                            np.less, np.less_equal, np.greater, np.greater_equal))  # fmt: skip
+"""What is given those: no rule of these computes with the number alone, in Python's precision."""
 ndarray, ufunc, new = np.ndarray, np.ufunc, object.__new__
 
 
@@ -42,7 +45,7 @@ def short(op: Op) -> Callable[..., Any]:
         if now is None or function is None:
             return long(a, b)
         if type(a) is not Tensor:
-            a = tensor_of(a, b) if type(function) is ufunc else a
+            a = tensor_of(a, b) if function in ARITHMETIC else a
             if type(a) is not Tensor:
                 return long(a, b)
         x, left, z = a.array, a.node, b
@@ -56,7 +59,7 @@ def short(op: Op) -> Callable[..., Any]:
             fits = type(z) is ndarray and z.dtype is dtype
         elif type(b) is float or type(b) is int:
             fits = True
-            if dtype is float32 and type(function) is ufunc:
+            if dtype is float32 and function in ARITHMETIC:
                 z = NUMBERS.get(b)
                 z = number(b) if z is None else z
         else:
