@@ -44,8 +44,10 @@ class Base:
 
     __slots__ = ("constants", "moment", "op", "source")
 
-    def __init__(self, source: Any, op: Any, constants: Any, moment: int) -> None:
-        self.source, self.op, self.constants, self.moment = source, op, constants, moment
+    source: Any
+    op: Any
+    constants: Any
+    moment: int
 
 
 RETAIN = "retain"

@@ -82,9 +82,9 @@ def _picker(keep: list[tuple[str, int]], inputs: int, outputs: int) -> Pick:
     found = ""
     for kind, position in keep:
         value = f"v{position + inputs * kind.startswith('output')}"
-        found += f"shape({value}), " if kind.endswith("shape") else f"{value}, "
+        found += f"getattr({value}, 'shape', ()), " if kind.endswith("shape") else f"{value}, "
     names = ", ".join(f"v{i}" for i in range(inputs + outputs))
-    pick: Pick = eval(f"lambda {names}: ({found})", {"shape": np.shape})
+    pick: Pick = eval(f"lambda {names}: ({found})")
     return pick
 
 
@@ -96,8 +96,10 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     watch, source, tracked, scalars = mode.watch, None, False, False
     for x in inputs:
         if isinstance(x, Tensor):
-            if type(x) is not Tensor:
-                x = _own(x)
+            if type(x) is not Tensor:  # a Parameter or Buffer: the running replica's tensor for it
+                if watch is not None:
+                    watch.met(x)
+                x = x if mode.replica is None else mode.replica.local(x)
             if x.base is not None:
                 x.fresh()
             if x.node is not None:
@@ -131,13 +133,6 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     if watch is not None:
         watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
     return tuple(tensors) if several else tensors[0]
-
-
-def _own(shared: Tensor) -> Tensor:
-    """The running replica's tensor for a Parameter or Buffer."""
-    if mode.watch is not None:
-        mode.watch.met(shared)
-    return shared if mode.replica is None else mode.replica.local(shared)
 
 
 def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
@@ -188,7 +183,9 @@ def share_version(op: Op, source: Tensor, constants: Any, tensor: Tensor) -> Non
     """A view counts its changes together with what it is a view of, and knows it."""
     if _is_view(tensor.array, source.array):
         tensor.version = source.version
-        tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
+        base = tensor.base = Base()
+        base.source, base.op = source if mode.grad else None, op
+        base.constants, base.moment = constants, source.version[0]
 
 
 def _is_view(y: Array, x: Array) -> bool:

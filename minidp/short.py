@@ -27,7 +27,7 @@ NUMBERS: dict[float, Array] = {}
 """Numbers as arrays of float32: NumPy computes with these twice as fast as with Python's."""
 ARITHMETIC = dict.fromkeys((np.add, np.subtract, np.multiply, np.true_divide, np.equal, np.not_equal,
                             np.less, np.less_equal, np.greater, np.greater_equal))  # fmt: skip
-"""What is given those: no rule of these computes with the number alone, in Python's precision."""
+"""What is given those: no rule of these computes with the number alone, as Python does."""
 ndarray, ufunc, new = np.ndarray, np.ufunc, object.__new__
 
 
