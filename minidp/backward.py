@@ -168,7 +168,7 @@ class Walk:
                     present += cotangent
                     continue
                 else:
-                    cotangent = present + cotangent
+                    cotangent = present = present + cotangent
                     if parent.plan is None:
                         sums[parent] = cotangent
                 arrived[parent] = cotangent

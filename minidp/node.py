@@ -26,13 +26,15 @@ class Latest:
     be looked at again."""
 
     def __init__(self) -> None:
-        self.moment, self._lock = 0, threading.Lock()
+        self.moment, self._lock = 0, threading.RLock()  # a signal may come in between
 
     def change(self) -> int:
-        """The moment that it is now."""
+        """Something changes: the moment that it is now."""
         with self._lock:
-            self.moment = next(clock)
-            return self.moment
+            moment = next(clock)
+            if moment > self.moment:
+                self.moment = moment
+        return moment
 
 
 latest = Latest()

@@ -32,8 +32,9 @@ class Plan:
 
     ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or ``output_shape``.
     ``calls`` lists (argument, call), where ``call(g, saved, constants, argument)`` gives the
-    argument's cotangent. ``names`` are those of kept arrays, by their places in a tuple of all
-    inputs, then outputs. ``pick`` makes of these what is kept; it is None where the op is variadic.
+    argument's cotangent; a call is None where that is g itself. ``names`` are those of kept arrays,
+    by their places in a tuple of all inputs, then outputs. ``pick`` makes of these what is kept; it
+    is None where the op is variadic.
     """
 
     __slots__ = ("calls", "keep", "names", "pick")
@@ -62,11 +63,12 @@ class Plan:
 
 
 IDENTITY = (lambda g: g).__code__.co_code
+"""What a rule does that hands on the cotangent, as those of a sum do."""
 
 
 def _caller(rule: Rule, sources: list[int | str]) -> Call | None:
     """How to call ``rule``: a source is an index into what was kept, ``g``, ``i``, a constant or
-    ``constants``, all of them. Python made for it: it runs in every backward."""
+    ``constants``, all of them. Python made for it: it runs in every backward. None: not at all."""
     if sources == ["g"] and inspect.isfunction(rule) and rule.__code__.co_code == IDENTITY:
         return None
     given = ", ".join(
