@@ -15,7 +15,7 @@ import numpy as np
 from minidp.mode import mode
 from minidp.node import Node, Version, clock, recorded
 from minidp.record import apply, share_version
-from minidp.tensor import Tensor, as_values, wrap
+from minidp.tensor import Tensor, wrap
 from minidp.types import Array, float32
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ NOTHING = object()
 """In place of the second argument of an op that has one."""
 NUMBERS: dict[float, Array] = {}
 """Numbers as arrays of float32: NumPy computes with these twice as fast as with Python's."""
-ARITHMETIC = dict.fromkeys((np.add, np.subtract, np.multiply, np.true_divide, np.equal, np.not_equal,
-                            np.less, np.less_equal, np.greater, np.greater_equal))  # fmt: skip
+ARITHMETIC = dict.fromkeys((np.add, np.subtract, np.multiply, np.true_divide, np.equal, np.less,
+                            np.not_equal, np.less_equal, np.greater, np.greater_equal))  # fmt: skip
 """What is given those: no rule of these computes with the number alone, as Python does."""
 ndarray, ufunc, new = np.ndarray, np.ufunc, object.__new__
 
@@ -74,7 +74,7 @@ def short(op: Op) -> Callable[..., Any]:
         except (ValueError, RuntimeError):  # shapes that do not fit; a call by an op's own body
             return long(a, b)
         result = new(Tensor)
-        result.array = y if type(y) is ndarray else as_values(y)
+        result.array = y if type(y) is ndarray else Tensor(y).array
         result.node = result.base = None
         result.version = [0]
         if (left is not None or right is not None) and grad and rules:

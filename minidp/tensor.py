@@ -42,11 +42,11 @@ class Tensor:
             data, requires_grad = np.empty((data, requires_grad, *sizes), mode.default_dtype), False
         elif isinstance(data, list):
             data = as_array(data, mode.default_dtype)
-        if isinstance(data, np.generic) or not hasattr(data, "strides"):
+        if isinstance(data, np.generic):
+            data = np.asarray(data)
+        elif not hasattr(data, "strides"):
             data = as_array(data)
-        self.array = data
-        self.node = self.base = None
-        self.version = [0]
+        self.array, self.node, self.base, self.version = data, None, None, [0]
         if requires_grad:
             self.requires_grad_()
 
@@ -259,15 +259,10 @@ class Tensor:
         def __setitem__(self, key: Any, value: Any) -> None: ...
 
 
-def as_values(data: Array) -> Array:
-    """What a Tensor holds of an array, or of the number that NumPy gives of arrays without axes."""
-    return np.asarray(data) if isinstance(data, np.generic) else Tensor(data).array
-
-
 def wrap(data: Array) -> Tensor:
     """``Tensor(data)`` of what an op computed; a third of the time."""
     tensor = _new(Tensor)
-    tensor.array = data if type(data) is np.ndarray else as_values(data)
+    tensor.array = data if type(data) is np.ndarray else Tensor(data).array
     tensor.node = tensor.base = None
     tensor.version = [0]
     return tensor
