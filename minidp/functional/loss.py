@@ -82,16 +82,14 @@ def mse_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
 ) -> Tensor:
     """w (x - t)^2; the mean divides by the sum of the weights w."""
-    losses = _difference("mse_loss", input, target).square()
-    return _weighed("mse_loss", losses, weight, reduction)
+    return _weighed("mse_loss", _difference("mse_loss", input, target).square(), weight, reduction)
 
 
 def l1_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
 ) -> Tensor:
     """w |x - t|; the mean divides by the sum of the weights w."""
-    losses = _difference("l1_loss", input, target).abs()
-    return _weighed("l1_loss", losses, weight, reduction)
+    return _weighed("l1_loss", _difference("l1_loss", input, target).abs(), weight, reduction)
 
 
 def huber_loss(

@@ -50,8 +50,7 @@ class Module:
         raise NotImplementedError(f'Module [{name}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        modules = mode.modules
-        modules.append(self)
+        (modules := mode.modules).append(self)
         if mode.watch is not None:
             mode.watch.enters(self)
         try:
