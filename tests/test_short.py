@@ -135,3 +135,23 @@ def test_modes_belong_to_threads():
         thread.join()
         assert not (x * x).requires_grad
     assert found == [True] and (x * x).requires_grad
+
+
+def test_the_body_of_an_op_may_compute_with_tensors():
+    @dp.op("... -> ...", x=lambda g: g)
+    def by_tensors(xp, x):
+        t = Tensor(x)
+        return (1 - t * t + t.tanh() * 0.5).numpy()
+
+    x = leaf("float32", 4)
+    expected = (1 - x * x + x.tanh() * 0.5).tolist()
+    with np.errstate(all="raise"):
+        assert by_tensors(x).tolist() == by_tensors(x).tolist() == expected
+        assert (x / 0.0).tolist() == [math.copysign(math.inf, each) for each in x.tolist()]
+
+
+def test_a_wrong_number_of_arguments_is_told():
+    x = leaf("float32", 4)
+    for call in (lambda: x.tanh(x), lambda: dp.tanh(x, x), lambda: x.mul(), lambda: dp.mul(x)):
+        with pytest.raises(TypeError, match="expected"):
+            call()
