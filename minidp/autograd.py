@@ -7,6 +7,8 @@ from functools import wraps
 from inspect import isgeneratorfunction
 from typing import Any
 
+import numpy as np
+
 from minidp.anomaly import detect_anomaly as detect_anomaly
 from minidp.anomaly import set_detect_anomaly as set_detect_anomaly
 from minidp.backward import Cotangents, run
@@ -16,7 +18,7 @@ from minidp.mode import mode, switched
 from minidp.node import RETAIN
 from minidp.op import OPS
 from minidp.record import apply
-from minidp.tensor import Tensor, method
+from minidp.tensor import Tensor, method, wrap
 
 
 def backward(
@@ -222,6 +224,8 @@ def _seed(output: Tensor, gradient: Any, value: float) -> Tensor:
             f"backward: the tensor has shape {output.shape}; give its gradient, "
             "or reduce it to one element first"
         )
+    if mode.watch is None and type(output.array) is np.ndarray:  # a third of the time
+        return wrap(np.full_like(output.array, value))
     result: Tensor = apply(OPS["full_like"], (output.detach(),), {"value": value})
     return result
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import DTypeError, GraphError, ShapeError
+from minidp.errors import DTypeError, GraphError
+from minidp.fitting import fitted, promoted, wider
 from minidp.mode import mode, quietly
-from minidp.node import RETAIN, Node
+from minidp.node import RETAIN, Node, latest
 from minidp.op import OPS
 from minidp.record import pick
 from minidp.tensor import Tensor, wrap
-from minidp.types import Shape
 
 Cotangents = dict[Node, Any]
 _moment = attrgetter("moment")
@@ -37,8 +37,8 @@ def run(
     to inputs costs none with respect to parameters, and a replica reduces nothing for it.
     """
     keep = create_graph if retain_graph is None else retain_graph
-    found = [output.fresh().node for output in outputs]
-    roots = [root for root in found if root is not None]
+    given = [output.fresh().node for output in outputs]
+    roots = [root for root in given if root is not None]
     if len(roots) < len(outputs):
         raise GraphError(
             "backward: the tensor requires no gradient: nothing it was computed from does, "
@@ -46,9 +46,10 @@ def run(
         )
     if mode.watch is not None:
         mode.watch.begins(outputs)
-    nodes = _collected(roots)
+    found = _collected(roots)
+    nodes = sorted(found, key=_moment, reverse=True)
     tensors = create_graph or (mode.watch is not None and mode.watch.tensors)
-    walk = Walk(wanted, keep, tensors)
+    walk = Walk(found, wanted, keep, tensors)
     if wanted is not None:
         walk.leading = _leading(nodes, wanted)
         nodes = [node for node in nodes if node in walk.leading]
@@ -61,28 +62,24 @@ def run(
         mode.grad = before
 
 
-def _collected(roots: list[Node]) -> list[Node]:
-    """All nodes that the roots depend on, the youngest first.
+def _collected(roots: list[Node]) -> Cotangents:
+    """A place for the cotangent of every node that the roots depend on.
 
     A GraphError when one was freed, or when what it kept has changed.
     """
-    found: dict[Node, None] = dict.fromkeys(roots)
+    found: Cotangents = dict.fromkeys(roots)
     stack = list(found)
     while stack:
         node = stack.pop()
         if node.saved is None:
             _raise_freed(node)
-        versions = node.versions
-        if versions:
-            for place in node.plan.names:
-                version = versions[place]
-                if version is not None and version[0] > node.moment:
-                    _raise_changed(node, node.plan.names[place])
+        if node.versions and node.moment < latest.moment:
+            _check_unchanged(node)
         for parent in node.parents:
             if parent is not None and parent not in found:
                 found[parent] = None
                 stack.append(parent)
-    return sorted(found, key=_moment, reverse=True)
+    return found
 
 
 def _leading(nodes: list[Node], wanted: Cotangents) -> dict[Node, None]:
@@ -101,11 +98,14 @@ def _raise_freed(node: Node) -> None:
     )
 
 
-def _raise_changed(node: Node, name: str) -> None:
-    raise GraphError(
-        f"backward: {name!r} of {node!r} was changed in place after the op had kept it. "
-        "Change a clone(), or change it after backward"
-    )
+def _check_unchanged(node: Node) -> None:
+    for place, name in node.plan.names.items():
+        version = node.versions[place]
+        if version is not None and version[0] > node.moment:
+            raise GraphError(
+                f"backward: {name!r} of {node!r} was changed in place after the op had kept it. "
+                "Change a clone(), or change it after backward"
+            )
 
 
 class Walk:
@@ -115,60 +115,77 @@ class Walk:
     ``sums`` are leaves' that were added up here, so are theirs.
     """
 
-    def __init__(self, wanted: Cotangents | None, keep: bool, tensors: bool) -> None:
-        self.wanted, self.keep, self.tensors = wanted, keep, tensors
+    def __init__(
+        self, found: Cotangents, wanted: Cotangents | None, keep: bool, tensors: bool
+    ) -> None:
+        self.arrived, self.wanted, self.keep, self.tensors = found, wanted, keep, tensors
         self.leading: dict[Node, None] | None = None
         """The nodes on the way to what is wanted; None: all."""
-        self.pending: Cotangents = {}
         self.handed_on: Cotangents = {}
         self.sums: Cotangents = {}
         self.watch = mode.watch
 
     def begin(self, root: Node, seed: Any) -> None:
         """Let a cotangent that somebody else has arrive at a root."""
-        present = self.pending.get(root)
-        self.handed_on[root] = self.pending[root] = seed if present is None else present + seed
+        present = self.arrived[root]
+        self.handed_on[root] = self.arrived[root] = seed if present is None else present + seed
 
     def along(self, nodes: list[Node]) -> None:
-        """Give every node its whole cotangent, and its parents theirs."""
-        pending, wanted, keep = self.pending, self.wanted, self.keep
+        """Give every node its whole cotangent, and its parents theirs, by the rules of its op.
+
+        Every op passes here: so this is one loop, which calls no function it can do without.
+        """
+        arrived, keep, tensors, leading = self.arrived, self.keep, self.tensors, self.leading
+        watch, shows, sums = self.watch, self.wanted is not None, self.sums
         for node in nodes:
-            g = pending.pop(node, None)
-            if g is not None:
-                if node.op is None or node.hooks is not None or wanted is not None:
-                    g = self.deliver(node, g)
-                if node.slot is not None:
-                    slots = pending.setdefault(node.parents[0], {})
-                    slots[node.slot] = slots[node.slot] + g if node.slot in slots else g
-                elif node.op is not None:
-                    self.call_rules(node, g, pending)
-            if not keep and node.saved:
+            g, plan = arrived[node], node.plan
+            if g is None or plan is None:
+                self.rest(node, g)
+                continue
+            arrived[node] = None
+            if shows or node.hooks is not None:
+                g = self.deliver(node, g)
+            saved = node.saved if not tensors else _as_tensors(node)
+            parents, constants = node.parents, node.constants
+            for position, call in plan.calls:
+                parent = parents[position]
+                if leading is not None and parent not in leading:
+                    continue
+                cotangent = g if call is None else call(g, saved, constants, position)
+                if cotangent is None:
+                    continue
+                if watch is not None:
+                    watch.gave(node, position, cotangent)
+                if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
+                    if not tensors and wider(node, cotangent, g):
+                        cotangent = promoted(call, g, saved, constants, position)
+                    cotangent = fitted(node, parent, cotangent)
+                present = arrived[parent]
+                if present is None:
+                    if parent.plan is None and (cotangent is g or _is_among(cotangent, g)):
+                        self.handed_on[parent] = cotangent
+                elif parent in sums and type(present) is np.ndarray:
+                    present += cotangent
+                    continue
+                else:
+                    cotangent = present = present + cotangent
+                    if parent.plan is None:
+                        sums[parent] = cotangent
+                arrived[parent] = cotangent
+            if not keep and saved:
                 node.saved = None
 
-    def call_rules(self, node: Node, g: Any, pending: Cotangents) -> None:
-        """Give the parents of a node the cotangents that its op's rules make of ``g``."""
-        saved = node.saved if not self.tensors else _as_tensors(node)
-        calls, leading = node.plan.calls, self.leading
-        if leading is not None:
-            calls = [each for each in calls if node.parents[each[0]] in leading]
-        for position, call in calls:
-            cotangent = call(g, saved, node.constants, position)
-            if cotangent is not None:
-                if self.watch is not None:
-                    self.watch.gave(node, position, cotangent)
-                parent: Any = node.parents[position]
-                if cotangent.shape != parent.shape or cotangent.dtype is not parent.dtype:
-                    if not self.tensors and _wider(node, cotangent, g):
-                        cotangent = _promoted(call, g, saved, node.constants, position)
-                    cotangent = _fitted(node, parent, cotangent)
-                present = pending.get(parent)
-                if present is not None:
-                    cotangent = present + cotangent
-                    if parent.op is None:
-                        self.sums[parent] = cotangent
-                elif parent.op is None and (cotangent is g or _is_among(cotangent, g)):
-                    self.handed_on[parent] = cotangent
-                pending[parent] = cotangent
+    def rest(self, node: Node, g: Any) -> None:
+        """What there is to do at a leaf, at one output of several, and where nothing arrived."""
+        if g is not None:
+            self.arrived[node] = None
+            g = self.deliver(node, g)
+            if node.slot is not None:
+                parent = node.parents[0]
+                slots = self.arrived[parent] = self.arrived[parent] or {}
+                slots[node.slot] = slots[node.slot] + g if node.slot in slots else g
+        if not self.keep and node.saved:
+            node.saved = None
 
     def deliver(self, node: Node, g: Any) -> Any:
         """Show a whole cotangent to the node's hooks, and give a copy to who wants it."""
@@ -232,41 +249,6 @@ def _shown(hooks: dict[Any, Any], g: Any) -> Any:
     return g
 
 
-def _wider(node: Node, cotangent: Any, g: Any) -> bool:
-    """Whether NumPy made another dtype of a rule's arrays, of several, than the library does."""
-    elementwise = node.op is not None and node.op.line.elementwise and not node.op.several
-    return elementwise and bool(cotangent.dtype != g.dtype)
-
-
-def _promoted(call: Any, g: Any, saved: Any, constants: Any, position: int) -> Any:
-    """What a rule gives on Tensors: the same bytes as where it is recorded."""
-    tensors = [Tensor(each) if hasattr(each, "strides") else each for each in saved]
-    return call(Tensor(g), tensors, constants, position).array
-
-
-def _fitted(node: Node, parent: Node, cotangent: Any) -> Any:
-    """The cotangent in its argument's shape and dtype."""
-    if cotangent.shape != parent.shape:
-        cotangent = _unbroadcast(node, cotangent, parent.shape)
-    if cotangent.dtype != parent.dtype:
-        cotangent = OPS["cast"](cotangent, dtype=parent.dtype)
-    return cotangent
-
-
-def _unbroadcast(node: Node, cotangent: Any, shape: Shape) -> Any:
-    """Sum over the axes along which an argument of ``shape`` was broadcast."""
-    extra = len(cotangent.shape) - len(shape)
-    given = cotangent.shape[max(extra, 0) :]
-    if extra < 0 or any(n not in (1, m) for n, m in zip(shape, given, strict=True)):
-        raise ShapeError(
-            f"{node.op.name if node.op else 'leaf'}: a rule gave a cotangent of shape "
-            f"{cotangent.shape} for an argument of shape {shape}"
-        )
-    axes = (*range(extra), *(extra + i for i, n in enumerate(shape) if n == 1 != given[i]))
-    result = OPS["sum"](cotangent, dim=axes, keepdim=False) if axes else cotangent
-    return OPS["reshape"](result, shape=shape)
-
-
 def _as_tensors(node: Node) -> list[Any]:
     """What a node kept, as Tensors tied to the graph again, for rules that are recorded."""
     assert node.op is not None and node.saved is not None
@@ -296,4 +278,7 @@ def _tied(value: Any, node: Node | None) -> Any:
 def _own(g: Any) -> Any:
     """A copy of a cotangent, in the order that its memory has."""
     array = g.array if isinstance(g, Tensor) else g
-    return OPS["copy"](g, order="C" if array.flags.c_contiguous else "K")
+    order: Any = "C" if array.flags.c_contiguous else "K"
+    if type(g) is np.ndarray and mode.watch is None:  # a third of the time
+        return np.array(g, order=order)
+    return OPS["copy"](g, order=order)

@@ -64,6 +64,9 @@ class Replica(Protocol):
         """Finish the step: wait for the gradients and update this replica's share."""
 
 
+_set = threading.local.__setattr__
+
+
 class Mode(threading.local):
     """The modes of one thread. Class attributes are the values a new thread starts with."""
 
@@ -81,11 +84,21 @@ class Mode(threading.local):
     faults: tuple[Any, ...] = ()
     """What is to go wrong on purpose; see ``dp.testing.inject``."""
 
+    short: tuple[Callable[..., Any], bool] | None
+    """``run`` and ``grad``, which the short way of an op asks for together, as it takes long to
+    find anything that belongs to a thread; None while a watch is to be told."""
+
     def __init__(self) -> None:
         self.modules: list[Any] = []
         """The modules whose forward runs, outermost first."""
         self.run = _quiet(Context()).run
         """Calls a function without NumPy's floating-point warnings."""
+        self.grad = self.grad  # which sets ``short``
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _set(self, name, value)
+        if name in ("grad", "watch"):
+            _set(self, "short", (self.run, self.grad) if self.watch is None else None)
 
     def handed_on(self) -> dict[str, Any]:
         """The modes that a thread takes over from the one that starts it."""

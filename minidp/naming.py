@@ -34,7 +34,7 @@ def numpy_names(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         try:
-            return function(*args, **translated(function.__name__, named))
+            return function(*args, **translated(function.__name__, named) if named else named)
         except AttributeError:
             expect_tensors(function.__name__, *args[:1])  # a list, in place of a tensor
             raise

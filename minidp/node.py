@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,35 @@ clock = itertools.count(1)
 """Numbers the moments at which nodes are made and arrays change in place, in all threads."""
 
 
+class Latest:
+    """The moment of the last change in place, of any array in any thread: what is younger need not
+    be looked at again."""
+
+    def __init__(self) -> None:
+        self.moment, self._lock = 0, threading.RLock()  # a signal may come in between
+
+    def change(self) -> int:
+        """Something changes: the moment that it is now."""
+        with self._lock:
+            moment = next(clock)
+            if moment > self.moment:
+                self.moment = moment
+        return moment
+
+
+latest = Latest()
+
+
 class Base:
     """What a view is of: it was ``op`` of the Tensor ``source`` at ``moment``. One that was made
     under ``no_grad()`` does not know its source, which may hold a graph."""
 
     __slots__ = ("constants", "moment", "op", "source")
 
-    def __init__(self, source: Any, op: Any, constants: Any, moment: int) -> None:
-        self.source, self.op, self.constants, self.moment = source, op, constants, moment
+    source: Any
+    op: Any
+    constants: Any
+    moment: int
 
 
 RETAIN = "retain"
@@ -60,22 +82,18 @@ class Node:
         "versions",
     )  # fmt: skip
 
+    shape: Shape
+    dtype: DType
     op: Op | None
     plan: Any
     parents: Sequence[Any]
-    constants: dict[str, Any]
+    constants: Any
     saved: tuple[Any, ...] | None
     versions: Sequence[Version | None]
     grad: Tensor | None
     hooks: dict[Any, Any] | None
     slot: int | None
-
-    def __init__(self, shape: Shape, dtype: DType) -> None:
-        """A leaf; ``recorded`` makes all others."""
-        self.shape, self.dtype = shape, dtype
-        self.op = self.plan = self.grad = self.hooks = self.slot = None
-        self.parents = self.saved = self.versions = ()
-        self.constants, self.moment = {}, next(clock)
+    moment: int
 
     def name(self) -> str:
         """What the op is called; "leaf" of a leaf."""
@@ -98,8 +116,9 @@ def recorded(
     array: Array, op: Op | None, plan: Plan | None, parents: Sequence[Node | None],
     saved: tuple[Any, ...], versions: Sequence[Version | None], constants: Any = None,
 ) -> Node:  # fmt: skip
-    """The node of an ``array`` that an op computed. No ``__init__``: to call one takes as long."""
-    node = _new(Node)
+    """The node of an ``array`` that an op computed. (Node has no ``__init__``: to call one takes
+    as long again.)"""
+    node = Node()
     node.shape, node.dtype, node.op, node.plan = array.shape, array.dtype, op, plan
     node.parents, node.saved, node.versions, node.constants = parents, saved, versions, constants
     node.moment = next(clock)
@@ -107,7 +126,9 @@ def recorded(
     return node
 
 
-_new = object.__new__
+def leaf(array: Array) -> Node:
+    """The node of an ``array`` that is to collect a gradient."""
+    return recorded(array, None, None, (), (), (), {})
 
 
 class Handle:

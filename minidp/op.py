@@ -32,8 +32,10 @@ from minidp.mode import mode, quiet
 from minidp.naming import translated
 from minidp.node import Node
 from minidp.promotion import promoted
-from minidp.record import Plan, apply, binary, unary, view
+from minidp.record import Plan, apply
 from minidp.shapes import Term
+from minidp.short import function_of, short, view
+from minidp.tensor import Tensor
 from minidp.types import Array, category
 
 Rule = Callable[..., Any]
@@ -61,12 +63,13 @@ class Op:
         self.several = len(self.differentiable) > 1 or self.line.outputs[0].variadic
         self._read_signature()
         self.rules = rules
-        self.plans: dict[int, Plan] = {}
+        self.plans: dict[int, Plan | None] = dict.fromkeys((3, 5, 6, 7))
         self._checked: set[Any] = set()
         self.valued = [i for i, t in enumerate(self.line.inputs) if t.kind not in ("i", "b")]
         self._integers = [i for i, t in enumerate(self.line.inputs) if t.kind == "i"]
         self.floats = any(term.kind == "f" for term in self.line.inputs)
         self._free = self.line.elementwise and check is None and not self._integers
+        self.plain: Callable[..., Any] | None = None
         self.bare = False
         self.short = self._short(terms)
         for name, rule in rules.items():
@@ -76,14 +79,14 @@ class Op:
                 self.meaning(asked)
 
     def _short(self, terms: tuple[Term, ...]) -> Callable[..., Any] | None:
-        """The short way to call the op, see ``minidp.record``, if it may have one.
+        """The short way to call the op, see ``minidp.short``, if it may have one.
 
-        It is taken once ``bare`` says that the CPU has no kernel for the op.
+        It is taken once ``plain`` says what it calls.
         """
         plain = self._free and not (self.constants or self.variadic or self.view or self.writes)
         if not plain or self.optional or len(terms) != 1 or len(self.arguments) > 2:
             return None
-        return unary(self) if len(self.arguments) == 1 else binary(self)
+        return short(self)
 
     def _read_signature(self) -> None:
         parameters = list(inspect.signature(self.body).parameters.values())[1:]
@@ -130,6 +133,9 @@ class Op:
         return f"<op {self.name}: {self.line.text}>"
 
     def __call__(self, *inputs: Any, **constants: Any) -> Any:
+        if self.short is not None and not constants and len(inputs) == self.counts[0] and (
+                type(inputs[0]) is Tensor or type(inputs[-1]) is Tensor):  # fmt: skip
+            return self.short(*inputs)
         counts = 1 if self.variadic else len(inputs), len(constants)
         if counts != self.counts or "axis" in constants:
             inputs, constants = self.bind(inputs, constants)
@@ -186,13 +192,14 @@ class Op:
         arrays = promoted(self, arrays)
         kernel = backend.kernel(self.name) if self.own else None
         run = call if quiet.get() else mode.run
+        if backend is CPU and not (self.plain or self.bare):
+            self.plain, self.bare = function_of(self, kernel), kernel is None
         try:
             if kernel is not None:
                 result = run(kernel, *arrays, **constants)
                 if result is not NotImplemented:
                     return result
             if backend is CPU:
-                self.bare = kernel is None
                 return run(self.body, np, *arrays, **constants)
             with backend.activate(backend.index_of(arrays)):
                 return run(self.body, backend.xp, *arrays, **constants)

@@ -7,13 +7,14 @@ call the rules.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minidp.backend import backend_of
-from minidp.mode import mode, quiet
+from minidp.mode import mode
 from minidp.node import Base, Node, Version, recorded
 from minidp.tensor import Tensor, method, wrap
 from minidp.types import Array
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 Rule = Callable[..., Any]
 Call = Callable[[Any, Any, Any, int], Any]
-Pick = Callable[[Any], tuple[Any, ...]]
+Pick = Callable[..., tuple[Any, ...]]
 
 
 class Plan:
@@ -31,8 +32,9 @@ class Plan:
 
     ``keep`` lists (kind, position) with kind ``input``, ``output``, ``shape`` or ``output_shape``.
     ``calls`` lists (argument, call), where ``call(g, saved, constants, argument)`` gives the
-    argument's cotangent. ``names`` are those of kept arrays, by their places in a tuple of all
-    inputs, then outputs. ``pick`` makes of it what is kept; it is None where the op is variadic.
+    argument's cotangent; a call is None where that is g itself. ``names`` are those of kept arrays,
+    by their places in a tuple of all inputs, then outputs. ``pick`` makes of these what is kept; it
+    is None where the op is variadic.
     """
 
     __slots__ = ("calls", "keep", "names", "pick")
@@ -40,7 +42,7 @@ class Plan:
 
     def __init__(self, op: Op, needed: list[bool]) -> None:
         self.keep: list[tuple[str, int]] = []
-        self.calls: list[tuple[int, Call]] = []
+        self.calls: list[tuple[int, Call | None]] = []
         for position in range(len(needed)):
             rule = op.rule_of(position) if needed[position] else None
             if rule is not None:
@@ -49,7 +51,7 @@ class Plan:
         inputs = {p: op.arguments[p] for kind, p in self.keep if kind == "input" and p >= 0}
         outputs = {p: op.outputs[p] for kind, p in self.keep if kind == "output"}
         self.names = {**inputs, **{len(needed) + p: name for p, name in outputs.items()}}
-        self.pick = None if op.variadic else _picker(self.keep, len(needed))
+        self.pick = None if op.variadic else _picker(self.keep, len(needed), len(op.outputs))
 
     def _source(self, op: Op, name: str) -> int | str:
         item = op.meaning(name)
@@ -60,9 +62,15 @@ class Plan:
         return self.keep.index(item)
 
 
-def _caller(rule: Rule, sources: list[int | str]) -> Call:
+IDENTITY = (lambda g: g).__code__.co_code
+"""What a rule does that hands on the cotangent, as those of a sum do."""
+
+
+def _caller(rule: Rule, sources: list[int | str]) -> Call | None:
     """How to call ``rule``: a source is an index into what was kept, ``g``, ``i``, a constant or
-    ``constants``, all of them. Python made for it: it runs in every backward."""
+    ``constants``, all of them. Python made for it: it runs in every backward. None: not at all."""
+    if sources == ["g"] and inspect.isfunction(rule) and rule.__code__.co_code == IDENTITY:
+        return None
     given = ", ".join(
         f"saved[{s}]" if isinstance(s, int) else s if s in ("g", "i", "constants")
         else f"constants[{s!r}]" for s in sources
@@ -71,13 +79,14 @@ def _caller(rule: Rule, sources: list[int | str]) -> Call:
     return call
 
 
-def _picker(keep: list[tuple[str, int]], inputs: int) -> Pick:
-    """A function that gives what to keep of a tuple of so many inputs, then outputs; likewise."""
+def _picker(keep: list[tuple[str, int]], inputs: int, outputs: int) -> Pick:
+    """A function that gives what to keep of so many inputs and outputs; likewise."""
     found = ""
     for kind, position in keep:
-        value = f"values[{position + inputs * kind.startswith('output')}]"
-        found += f"shape({value}), " if kind.endswith("shape") else f"{value}, "
-    pick: Pick = eval(f"lambda values: ({found})", {"shape": np.shape})
+        value = f"v{position + inputs * kind.startswith('output')}"
+        found += f"getattr({value}, 'shape', ()), " if kind.endswith("shape") else f"{value}, "
+    names = ", ".join(f"v{i}" for i in range(inputs + outputs))
+    pick: Pick = eval(f"lambda {names}: ({found})")
     return pick
 
 
@@ -89,8 +98,10 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     watch, source, tracked, scalars = mode.watch, None, False, False
     for x in inputs:
         if isinstance(x, Tensor):
-            if type(x) is not Tensor:
-                x = _own(x)
+            if type(x) is not Tensor:  # a Parameter or Buffer: the running replica's tensor for it
+                if watch is not None:
+                    watch.met(x)
+                x = x if mode.replica is None else mode.replica.local(x)
             if x.base is not None:
                 x.fresh()
             if x.node is not None:
@@ -117,19 +128,13 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         return result
     tensors = [wrap(y) for y in result] if several else [wrap(result)]
     if op.view:
-        _share_versions(op, source, constants, tensors)
+        for tensor in tensors:
+            share_version(op, source, constants, tensor)
     if tracked and op.rules and mode.grad:
         _record(op, arrays, parents, versions, constants, tensors)
     if watch is not None:
         watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
     return tuple(tensors) if several else tensors[0]
-
-
-def _own(shared: Tensor) -> Tensor:
-    """The running replica's tensor for a Parameter or Buffer."""
-    if mode.watch is not None:
-        mode.watch.met(shared)
-    return shared if mode.replica is None else mode.replica.local(shared)
 
 
 def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
@@ -146,16 +151,21 @@ def _record(
 ) -> None:  # fmt: skip
     """Tie the results to a node that keeps what the rules of this op ask for."""
     plan, main = op.plan(parents), tensors[op.differentiable[0]]
-    if not plan.calls or main.array.dtype.kind != "f":
+    array = main.array
+    if not plan.calls or array.dtype.kind != "f":
         return
-    results = [tensor.array for tensor in tensors]
-    if plan.pick is not None:
-        saved = plan.pick((*arrays, *results))
+    if plan.pick is not None and len(tensors) == 1:
+        saved = plan.pick(*arrays, array)
     else:
-        saved = tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
+        results = [tensor.array for tensor in tensors]
+        saved = (
+            plan.pick(*arrays, *results[: len(op.outputs)])
+            if plan.pick is not None
+            else tuple([_kept(kind, position, arrays, results) for kind, position in plan.keep])
+        )
     for tensor in tensors:
         versions.append(tensor.version)
-    node = recorded(main.array, op, plan, tuple(parents), saved, versions, constants)
+    node = recorded(array, op, plan, tuple(parents), saved, versions, constants)
     if not op.several:
         main.node = node
         return
@@ -171,12 +181,13 @@ def _kept(kind: str, position: int, arrays: list[Array], results: list[Array]) -
     return np.shape(values[position]) if position >= 0 else [np.shape(a) for a in values]
 
 
-def _share_versions(op: Op, source: Tensor, constants: Any, tensors: list[Tensor]) -> None:
-    """Views count their changes together with what they are views of, and know it."""
-    for tensor in tensors:
-        if _is_view(tensor.array, source.array):
-            tensor.version = source.version
-            tensor.base = Base(source if mode.grad else None, op, constants, source.version[0])
+def share_version(op: Op, source: Tensor, constants: Any, tensor: Tensor) -> None:
+    """A view counts its changes together with what it is a view of, and knows it."""
+    if _is_view(tensor.array, source.array):
+        tensor.version = source.version
+        base = tensor.base = Base()
+        base.source, base.op = source if mode.grad else None, op
+        base.constants, base.moment = constants, source.version[0]
 
 
 def _is_view(y: Array, x: Array) -> bool:
@@ -205,78 +216,3 @@ def pick(node: Node, tensor: Tensor, slot: int) -> Node:
     result = recorded(tensor.array, node.op, None, (node,), (), ())
     result.slot = slot
     return result
-
-
-# The short way: one or two arrays of the CPU that need no check, no conversion and no kernel
-
-
-def unary(op: Op) -> Callable[[Any], Any]:
-    """``op`` as a function of one Tensor, less what need not be asked for a plain one."""
-    body, plans = op.body, op.plans
-
-    def call(x: Any, *surplus: Any) -> Any:
-        if surplus or not (op.bare and type(x) is Tensor and type(x.array) is np.ndarray
-                and x.array.dtype.kind == "f" and mode.watch is None):  # fmt: skip
-            return op(x, *surplus)
-        array, parent = x.array, x.node if x.base is None else x.fresh().node
-        y = wrap(body(np, array) if quiet.get() else mode.run(body, np, array))
-        if parent is not None and op.rules and mode.grad:
-            plan = plans.get(3) or op.plan((parent,))
-            saved = plan.pick((array, y.array))
-            y.node = recorded(y.array, op, plan, (parent,), saved, (x.version, y.version))
-        return y
-
-    return call
-
-
-def view(op: Op, x: Any, constants: dict[str, Any]) -> Any:
-    """What ``op`` gives of a Tensor or array, where that is a view of it, likewise."""
-    array = x.array if type(x) is Tensor else x
-    if not op.bare or type(array) is not np.ndarray or mode.watch is not None:
-        return apply(op, (x,), constants)
-    try:
-        if "dtype" in constants and not quiet.get():  # a cast may overflow; other views only look
-            y = mode.run(op.body, np, array, **constants)
-        else:
-            y = op.body(np, array, **constants)
-    except ValueError:
-        return apply(op, (x,), constants)  # which says what does not fit
-    if x is array:
-        return y
-    parent, tensor = x.node if x.base is None else x.fresh().node, wrap(y)
-    _share_versions(op, x, constants, [tensor])
-    if parent is not None and op.rules and mode.grad and y.dtype.kind == "f":
-        plan, versions = op.plans.get(3) or op.plan((parent,)), (x.version, tensor.version)
-        saved = plan.pick((array, y))
-        tensor.node = recorded(y, op, plan, (parent,), saved, versions, constants)
-    return tensor
-
-
-def binary(op: Op) -> Callable[[Any, Any], Any]:
-    """``op`` as a function of a Tensor and a Tensor or number, likewise."""
-    body, plans = op.body, op.plans
-
-    def call(a: Any, b: Any) -> Any:
-        if type(a) is not Tensor or not op.bare or mode.watch is not None:
-            return op(a, b)
-        x, left = a.array, a.node if a.base is None else a.fresh().node
-        if type(b) is Tensor:
-            z, right, version = b.array, b.node if b.base is None else b.fresh().node, b.version
-            fits = z.dtype is x.dtype and type(z) is type(x) is np.ndarray
-        else:
-            z, right, version = b, None, None
-            fits = (type(b) is float or type(b) is int) and type(x) is np.ndarray
-        if not fits or x.dtype.kind != "f":
-            return op(a, b)
-        try:
-            y = wrap(body(np, x, z) if quiet.get() else mode.run(body, np, x, z))
-        except ValueError:
-            return op(a, b)  # which says what does not fit
-        if (left is not None or right is not None) and op.rules and mode.grad:
-            plan = plans.get(4 + 2 * (left is not None) + (right is not None))
-            plan = plan or op.plan((left, right))
-            saved, versions = plan.pick((x, z, y.array)), (a.version, version, y.version)
-            y.node = recorded(y.array, op, plan, (left, right), saved, versions)
-        return y
-
-    return call

@@ -17,7 +17,7 @@ from minidp.device import Device
 from minidp.errors import DTypeError, GraphError, ShapeError
 from minidp.mode import mode
 from minidp.naming import F, numpy_names
-from minidp.node import RETAIN, Base, Handle, Node, clock
+from minidp.node import RETAIN, Base, Handle, Node, latest, leaf
 from minidp.placement import as_array
 from minidp.types import Array, DType, Shape, category
 
@@ -42,11 +42,11 @@ class Tensor:
             data, requires_grad = np.empty((data, requires_grad, *sizes), mode.default_dtype), False
         elif isinstance(data, list):
             data = as_array(data, mode.default_dtype)
-        if isinstance(data, np.generic) or not hasattr(data, "strides"):
+        if isinstance(data, np.generic):
+            data = np.asarray(data)
+        elif not hasattr(data, "strides"):
             data = as_array(data)
-        self.array = data
-        self.node = self.base = None
-        self.version = [0]
+        self.array, self.node, self.base, self.version = data, None, None, [0]
         if requires_grad:
             self.requires_grad_()
 
@@ -132,7 +132,7 @@ class Tensor:
             if not requires_grad:
                 raise GraphError("requires_grad_(False) on a computed tensor; use detach()")
         elif requires_grad and self.node is None:
-            self.node = Node(self.shape, self.dtype)
+            self.node = leaf(self.array)
         elif not requires_grad:
             self.node = None
         return self
@@ -209,7 +209,7 @@ class Tensor:
 
     def changed(self) -> None:
         """Note that the array was changed in place: graphs that kept it are no longer valid."""
-        self.version[0] = next(clock)
+        self.version[0] = latest.change()
         self._met()
 
     def __len__(self) -> int:

@@ -51,9 +51,12 @@ def exactly(value: Any) -> Any:
     return type(value), repr(value) if isinstance(value, (float, np.floating)) else value
 
 
+CATEGORIES = {"b": 0, "i": 1, "u": 1}
+
+
 def category(dtype: DType) -> int:
     """0 for bool, 1 for integers, 2 for floating point: a higher one wins a promotion."""
-    return {"b": 0, "i": 1, "u": 1}.get(dtype.kind, 2)
+    return CATEGORIES.get(dtype.kind, 2)
 
 
 def promote(dtypes: list[DType]) -> DType:

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     ("types", "errors", "shapes", "naming", "arguments"),
     ("mode", "nested", "backend", "backends", "device", "watch"),
-    ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "op", "anomaly",
-     "backward", "autograd", "custom", "create", "draw", "random", "printing", "graph",
-     "recompute"),
+    ("node", "tensor", "parameter", "cuda", "placement", "promotion", "record", "short", "op",
+     "anomaly", "fitting", "backward", "autograd", "custom", "create", "draw", "random", "printing",
+     "graph", "recompute"),
     ("ops",),
     ("functions", "linalg", "derivatives"),
     ("functional",),

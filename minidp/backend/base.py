@@ -97,9 +97,11 @@ class Backend(ABC):
 
     def kernel(self, op: str) -> Kernel | None:
         """The kernel named like the op, or None; looked up once."""
-        if op not in self._kernels:
-            self._kernels[op] = self._find(op)
-        return self._kernels[op]
+        try:
+            return self._kernels[op]
+        except KeyError:
+            found = self._kernels[op] = self._find(op)
+            return found
 
     def kernel_names(self) -> list[str]:
         """The names of all kernels of this backend, without loading any."""

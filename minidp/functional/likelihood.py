@@ -158,8 +158,9 @@ def binary_cross_entropy_with_logits(
     Written as (1 - t) x + (1 + (q - 1) t) log(1 + e^-x), which never overflows.
     """
     _check_alike("binary_cross_entropy_with_logits", input, target)
-    factor = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1
-    losses = (1 - target) * input + factor * log1pexp(-input)
+    below = log1pexp(-input)
+    below = below if pos_weight is None else ((pos_weight - 1) * target + 1) * below
+    losses = (1 - target) * input + below
     return reduced(losses if weight is None else losses * weight, reduction)
 
 

@@ -82,16 +82,14 @@ def mse_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
 ) -> Tensor:
     """w (x - t)^2; the mean divides by the sum of the weights w."""
-    losses = _difference("mse_loss", input, target).square()
-    return _weighed("mse_loss", losses, weight, reduction)
+    return _weighed("mse_loss", _difference("mse_loss", input, target).square(), weight, reduction)
 
 
 def l1_loss(
     input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None
 ) -> Tensor:
     """w |x - t|; the mean divides by the sum of the weights w."""
-    losses = _difference("l1_loss", input, target).abs()
-    return _weighed("l1_loss", losses, weight, reduction)
+    return _weighed("l1_loss", _difference("l1_loss", input, target).abs(), weight, reduction)
 
 
 def huber_loss(
@@ -116,7 +114,8 @@ def smooth_l1_loss(
     if beta < 0:
         raise ArgumentError(f"smooth_l1_loss: beta={beta}: expected a number that is not negative")
     difference = _difference("smooth_l1_loss", input, target)
-    return reduced(_bent(difference, beta) / beta if beta else difference.abs(), reduction)
+    losses = _bent(difference, beta) if beta else difference.abs()
+    return reduced(losses / beta if beta not in (0, 1) else losses, reduction)
 
 
 def _bent(difference: Tensor, delta: float) -> Tensor:

@@ -50,7 +50,7 @@ class Module:
         raise NotImplementedError(f'Module [{name}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        mode.modules.append(self)
+        (modules := mode.modules).append(self)
         if mode.watch is not None:
             mode.watch.enters(self)
         try:
@@ -62,7 +62,7 @@ class Module:
                 expect_tensors(type(self).__name__, error.obj)
             raise
         finally:
-            mode.modules.pop()
+            modules.pop()
 
     def register_forward_pre_hook(self, hook: Hook, *, prepend: bool = False,
                                   with_kwargs: bool = False) -> Handle:  # fmt: skip

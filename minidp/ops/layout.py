@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from minidp.op import op
 from minidp.ops.index import get, put
 from minidp.placement import place
@@ -16,7 +14,8 @@ def reshape(xp: Any, x: Array, shape: Shape) -> Array:
     return x.reshape(shape)
 
 
-@op("... -> ...", view=True, x=lambda g, axes: permute(g, axes=tuple(np.argsort(axes).tolist())))
+@op("... -> ...", view=True, x=lambda g, axes: permute(
+    g, axes=tuple(sorted(range(len(axes)), key=axes.__getitem__))))  # fmt: skip
 def permute(xp: Any, x: Array, axes: tuple[int, ...]) -> Array:
     """The axes in another order; a view."""
     return x.transpose(axes)

@@ -31,8 +31,7 @@ def matmul(xp: Any, a: Array, b: Array) -> Array:
 
 
 @op("n c, k c, k -> n k",
-    x=lambda g, w: matmul(g, w),
-    w=lambda g, x: matmul(flipped(g), x),
+    x=lambda g, w: matmul(g, w), w=lambda g, x: matmul(flipped(g), x),
     b=lambda g: sum(g, dim=0, keepdim=False))  # fmt: skip
 def linear(xp: Any, x: Array, w: Array, b: Array = None) -> Array:
     """Affine map of rows: y = x w^T + b."""

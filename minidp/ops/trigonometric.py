@@ -5,6 +5,7 @@ from typing import Any
 from minidp.op import op
 from minidp.ops.comparison import where
 from minidp.ops.exponential import elementary, rsqrt
+from minidp.short import number
 from minidp.types import Array
 
 __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "hypot",
@@ -22,7 +23,8 @@ atan = elementary("atan", lambda g, x: g / (1 + x * x),
                   "Arc tangent: dy/dx = 1 / (1 + x^2).", "arctan")  # fmt: skip
 sinh = elementary("sinh", lambda g, x: g * cosh(x), "Hyperbolic sine: dy/dx = cosh x.")
 cosh = elementary("cosh", lambda g, x: g * sinh(x), "Hyperbolic cosine: dy/dx = sinh x.")
-tanh = elementary("tanh", lambda g, y: g * (1 - y * y), "Hyperbolic tangent: dy/dx = 1 - y^2.")
+tanh = elementary("tanh", lambda g, y: g * (number(1, y) - y * y),
+                  "Hyperbolic tangent: dy/dx = 1 - y^2.")  # fmt: skip
 asinh = elementary("asinh", lambda g, x: g * rsqrt(x * x + 1),
                    "Inverse hyperbolic sine: dy/dx = 1 / sqrt(x^2 + 1).", "arcsinh")  # fmt: skip
 acosh = elementary("acosh", lambda g, x: g * rsqrt(x * x - 1),
