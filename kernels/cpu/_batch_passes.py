@@ -89,31 +89,45 @@ def _affine_rows(x, mean, scale, bias, y, floor):
 
 @part
 def moments_last(x, mean, var, sums):
-    """Mean and variance of the columns of x, in one pass, four rows at a time.
+    """Mean and variance of the columns of x, in one pass; `mean` and `var` are also memory to work
+    in.
 
-    Sums are of what differs from the first row: so they lose a factor of x's rows at most.
+    Sums are of what differs from the first row: so they lose a factor of x's rows at most. Those of
+    a few rows are of what differs from the first of these, and in x's dtype.
     """
-    count, first, total, squares = x.shape[0], x[0], sums[0], sums[1]
+    count, first, far = x.shape[0], x[0], is_far(x)
     sums[:] = 0
-    whole, far = count // 4 * 4, is_far(x)
-    for i in range(0, whole, 4):
+    for begin in range(0, count, TOGETHER):
+        end = min(count, begin + TOGETHER)
         if far:
-            soon(x, i, i + 4)
+            soon(x, begin, end)
+        _add_moments(x[begin:end], first, mean, var, sums)
+    for k in range(x.shape[1]):
+        d = sums[0, k] / count
+        spread = sums[1, k] / count - d * d
+        mean[k], var[k] = first[k] + d, 0.0 if spread < 0 else spread
+
+
+@part
+def _add_moments(x, level, total, squares, sums):
+    """Add the sums over a few rows of x - level and of its square, four rows at a time."""
+    total[:], squares[:] = 0, 0
+    count, first, whole = x.shape[0], x[0], x.shape[0] // 4 * 4
+    for i in range(0, whole, 4):
         for k in range(x.shape[1]):
-            level = np.float64(first[k])
-            a, b = np.float64(x[i, k]) - level, np.float64(x[i + 1, k]) - level
-            c, d = np.float64(x[i + 2, k]) - level, np.float64(x[i + 3, k]) - level
+            a, b = x[i, k] - first[k], x[i + 1, k] - first[k]
+            c, d = x[i + 2, k] - first[k], x[i + 3, k] - first[k]
             total[k] += (a + b) + (c + d)
             squares[k] += (a * a + b * b) + (c * c + d * d)
     for i in range(whole, count):
         for k in range(x.shape[1]):
-            a = np.float64(x[i, k]) - np.float64(first[k])
+            a = x[i, k] - first[k]
             total[k] += a
             squares[k] += a * a
     for k in range(x.shape[1]):
-        d = total[k] / count
-        spread = squares[k] / count - d * d
-        mean[k], var[k] = first[k] + d, 0.0 if spread < 0 else spread
+        apart, along = np.float64(first[k]) - np.float64(level[k]), np.float64(total[k])
+        sums[0, k] += along + count * apart
+        sums[1, k] += squares[k] + apart * (2 * along + count * apart)
 
 
 @part
