@@ -182,17 +182,22 @@ def correlate(tiles, loops, runs, x, g, total, frame, sizes):
     """total: sums over the pixels of a block of g (n, o * p * k) and x (n, h, w * c), added up."""
     clear(frame)
     for image in range(0, x.shape[0], sizes.images):
-        count = min(sizes.images, x.shape[0] - image)
-        for first in range(0, sizes.rows, sizes.strip):
-            place = x[image].ctypes.data + first * sizes.move * sizes.line * x.itemsize
-            if frame.shape[0]:
-                place, top = frame.ctypes.data, first * sizes.move - sizes.top
-                for k in range(count):
-                    part = frame[k * sizes.reach * sizes.line :]
-                    fill(x[image + k], part, top, sizes.reach, sizes.line, sizes.left)
-            starts = tiles[0 if image == 0 and first == 0 else 1]
-            numbers = loops[count, 0 if first + sizes.strip <= sizes.rows else 1]
-            add_block(starts, numbers, runs, place, g[image], total, first, sizes)
+        last = min(x.shape[0], image + sizes.images)
+        add_images(tiles, loops, runs, x[image:last], g[image:last], total, frame, sizes, image)
+
+
+def add_images(tiles, loops, runs, x, g, total, frame, sizes, before):
+    """The sums over a block of images, behind so many others."""
+    for first in range(0, sizes.rows, sizes.strip):
+        place = x.ctypes.data + first * sizes.move * sizes.line * x.itemsize
+        if frame.shape[0]:
+            place, top = frame.ctypes.data, first * sizes.move - sizes.top
+            for k in range(x.shape[0]):
+                part = frame[k * sizes.reach * sizes.line :]
+                fill(x[k], part, top, sizes.reach, sizes.line, sizes.left)
+        starts = tiles[0 if before == 0 and first == 0 else 1]
+        numbers = loops[x.shape[0], 0 if first + sizes.strip <= sizes.rows else 1]
+        add_block(starts, numbers, runs, place, g, total, first, sizes)
 
 
 def add_block(tiles, numbers, runs, place, g, total, first, sizes):
