@@ -5,6 +5,7 @@ import pytest
 
 from minidp.kernels.cpu import (
     _batch_passes,
+    _direct,
     _dots,
     _machine_code,
     _product,
@@ -219,6 +220,16 @@ def test_strips_of_winograd_are_whole_at_every_width(wide):
     want = conv.conv2d(x.astype(float), w.astype(float), **layer)
     assert np.sqrt(np.mean((y - want) ** 2) / np.mean(want**2)) < 5e-6
     alone = [conv.conv2d(x[k : k + 1], w, **layer) for k in range(n)]
+    assert np.array_equal(np.concatenate(alone), y)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_an_image_whose_results_are_far_gives_the_bytes_of_a_near_one(stride):
+    x, w = values(64, 3, 33, 31, dtype=np.float32), values(67, 3, 3, 3, dtype=np.float32, seed=1)
+    layer = {"stride": (stride,) * 2, "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    y = conv.conv2d(x, w, **layer)
+    assert y.nbytes > _direct.NEAR > y[:1].nbytes
+    alone = [conv.conv2d(x[k : k + 1], w, **layer) for k in range(len(x))]
     assert np.array_equal(np.concatenate(alone), y)
 
 
