@@ -154,6 +154,17 @@ def test_one_pass_statistics_lose_nothing_to_the_mean(shift):
     np.testing.assert_allclose(var, x.var(0), rtol=1e-8)
 
 
+@pytest.mark.parametrize("row", [0, 17, 3999])
+@pytest.mark.parametrize("shift", [0.0, 1e3, -1e6])
+def test_one_pass_statistics_of_float32_hold_far_from_zero(shift, row):
+    """Sums of a few rows are in float32: of what differs from the first of these rows."""
+    x = (np.random.default_rng(0).standard_normal((4000, 5)) + shift).astype(np.float32)
+    x[row, 0] += 1e4
+    wide, (_, mean, var) = x.astype(np.float64), batch_norm.batch_norm_own(x, eps=1e-5)
+    np.testing.assert_allclose(mean, wide.mean(0), rtol=1e-6, atol=1e-6 * wide[:, 0].std())
+    np.testing.assert_allclose(var, wide.var(0), rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(4, 3), (3, 37, 5), (2, 3, 4, 5), (1, 1), (2, 17, 1, 1)])
 @pytest.mark.parametrize("last", [False, True])

@@ -42,7 +42,8 @@ def write(target, char, rectify):
     begin.add_incoming(INTEGER(0), outer)
     (mask,) = v.masks(build, build.sub(channels, begin), 1)
     at = v.bytes(build, begin)
-    _write(v, build, places, (build.add(offset, at), at), row, mask, rectify)
+    _write(v, build, places, (build.add(offset, at), at), row, mask, rectify,
+           target.foresees)  # fmt: skip
     following = build.add(begin, INTEGER(v.lanes))
     begin.add_incoming(following, inner)
     after = function.append_basic_block()
@@ -56,7 +57,7 @@ def write(target, char, rectify):
     return str(v.unit)
 
 
-def _write(v, build, places, offsets, row, mask, rectify):
+def _write(v, build, places, offsets, row, mask, rectify, foresees):
     """One vector of channels of one pixel."""
     x, g, dx, table = places
     known = {}
@@ -65,7 +66,7 @@ def _write(v, build, places, offsets, row, mask, rectify):
         known[name] = v.load(build, place, mask)
         place = build.gep(place, [row])
     x, g, dx = (build.gep(each, [offsets[0]]) for each in (x, g, dx))
-    for each in (x, g):
+    for each in () if foresees else (x, g):
         v.fetch(build, build.gep(each, [INTEGER(AHEAD)]), cache=2)
     x, g = (v.load(build, each, mask) for each in (x, g))
     d = build.fsub(x, known["mean"])
