@@ -5,6 +5,7 @@ import pytest
 
 from minidp.kernels.cpu import (
     _batch_passes,
+    _direct,
     _dots,
     _machine_code,
     _product,
@@ -153,6 +154,17 @@ def test_one_pass_statistics_lose_nothing_to_the_mean(shift):
     np.testing.assert_allclose(var, x.var(0), rtol=1e-8)
 
 
+@pytest.mark.parametrize("row", [0, 17, 3999])
+@pytest.mark.parametrize("shift", [0.0, 1e3, -1e6])
+def test_one_pass_statistics_of_float32_hold_far_from_zero(shift, row):
+    """Sums of a few rows are in float32: of what differs from the first of these rows."""
+    x = (np.random.default_rng(0).standard_normal((4000, 5)) + shift).astype(np.float32)
+    x[row, 0] += 1e4
+    wide, (_, mean, var) = x.astype(np.float64), batch_norm.batch_norm_own(x, eps=1e-5)
+    np.testing.assert_allclose(mean, wide.mean(0), rtol=1e-6, atol=1e-6 * wide[:, 0].std())
+    np.testing.assert_allclose(var, wide.var(0), rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(4, 3), (3, 37, 5), (2, 3, 4, 5), (1, 1), (2, 17, 1, 1)])
 @pytest.mark.parametrize("last", [False, True])
@@ -219,6 +231,16 @@ def test_strips_of_winograd_are_whole_at_every_width(wide):
     want = conv.conv2d(x.astype(float), w.astype(float), **layer)
     assert np.sqrt(np.mean((y - want) ** 2) / np.mean(want**2)) < 5e-6
     alone = [conv.conv2d(x[k : k + 1], w, **layer) for k in range(n)]
+    assert np.array_equal(np.concatenate(alone), y)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_an_image_whose_results_are_far_gives_the_bytes_of_a_near_one(stride):
+    x, w = values(64, 3, 33, 31, dtype=np.float32), values(67, 3, 3, 3, dtype=np.float32, seed=1)
+    layer = {"stride": (stride,) * 2, "padding": (1, 1), "dilation": (1, 1), "groups": 1}
+    y = conv.conv2d(x, w, **layer)
+    assert y.nbytes > _direct.NEAR > y[:1].nbytes
+    alone = [conv.conv2d(x[k : k + 1], w, **layer) for k in range(len(x))]
     assert np.array_equal(np.concatenate(alone), y)
 
 

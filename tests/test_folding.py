@@ -8,6 +8,7 @@ import pytest
 import minidp as dp
 from minidp import functional as F
 from minidp import nn, optim
+from minidp.graph.joined import Joined
 from minidp.ops.arithmetic import relu_input
 
 FOLDED = {"conv2d_relu", "max_pool2d_relu", "batch_norm_own_relu", "batch_norm_own_relu_back",
@@ -46,7 +47,13 @@ def both(make, x, steps=4, **options):
         gradients = [p.grad.numpy() for p in model.parameters() if p.grad is not None]
         found.append([*(y.detach().numpy() for y in results), *gradients])
     assert run.replays, run.last.reason
-    return found, [line.op.name for line in run.replayed.lines if line.op is not None]
+    return found, [name for line in run.replayed.lines if line.op is not None for name in ops(line)]
+
+
+def ops(line):
+    """The name of a line's op, and of those that it does in one."""
+    joined = line.lines if isinstance(line.op, Joined) else []
+    return [line.op.name, *(part.op.name for part in joined)]
 
 
 def agree(found, exact=True):

@@ -28,6 +28,7 @@ KERNELS = {
     "lstm": ("lstm", "lstm_back"),
     "machine": ("fused",),
     "native": ("native",),
+    "norm_conv": ("conv2d_norm_back", "serves_norm_back"),
     "normalize": ("group_norm", "group_norm_back", "layer_norm"),
     "optim": ("sgd", "adam", "rmsprop", "adadelta", "adamax"),
     "order": ("argsort",),

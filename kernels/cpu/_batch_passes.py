@@ -5,7 +5,7 @@ writes a value once, at 25 to 30 GB/s from memory, and costs 4 to 8 flops for ea
 float64, of some rows at a time in x's dtype where that is exact enough.
 
 Large arrays are asked for beforehand (see `soon`): some 15 % less time, on a CPU with a slow third
-cache.
+cache. Others foresee what lies in order.
 """
 
 import numba
@@ -13,10 +13,11 @@ import numpy as np
 
 from ._few import FEW, squares_of, sum_of
 from ._jit import compiled, part, summing
-from ._machine_code import fetch
+from ._machine_code import anyhow, fetch
 from ._memory import LINE
 
 COMPILED = not numba.config.DISABLE_JIT
+FORESEEN = COMPILED and anyhow().foresees
 NEAR = 1 << 20  # bytes of an array that may well be in the second cache
 AHEAD = 2048  # bytes from what is read to what is asked for: half a page
 PORTION = 4096  # bytes asked for at a time: the buffers of the caches hold no more
@@ -30,22 +31,26 @@ def _neutral(vector, given, value):
 
 
 @part
-def is_far(x):
+def is_large(x):
     """Whether an array is too large to be in the second cache, and can be asked for."""
     return COMPILED and x.size * x.itemsize > NEAR
 
 
 @part
+def is_far(x):
+    """The same where rows are gone over one by one, which some CPUs foresee."""
+    return is_large(x) and not FORESEEN
+
+
+@part
 def portion(x, is_far):
-    """How many rows of x (rows, c) are done one after the other: those asked for at a time, or
-    all."""
+    """How many rows of x (rows, c) are done one by one: those asked for at a time, or all."""
     return max(1, PORTION // (x.shape[1] * x.itemsize) if is_far else x.shape[0])
 
 
 @part
 def soon(x, first, last):
-    """Ask for as much of x (rows, c) as the rows first..last are, from `AHEAD` bytes behind their
-    begin on."""
+    """Ask for as much of x (rows, c) as its rows first..last are, `AHEAD` bytes further on."""
     size = x.shape[1] * x.itemsize
     place = x.ctypes.data + first * size + AHEAD
     for at in range(0, (last - first) * size, LINE):
@@ -89,44 +94,54 @@ def _affine_rows(x, mean, scale, bias, y, floor):
 
 @part
 def moments_last(x, mean, var, sums):
-    """Mean and variance of the columns of x, in one pass, four rows at a time.
+    """Mean and variance of the columns of x, in one pass; both are also memory to work in.
 
-    Sums are of what differs from the first row: so they lose a factor of x's rows at most.
-    """
-    count, first, total, squares = x.shape[0], x[0], sums[0], sums[1]
+    Sums are of what differs from the first row: so they lose a factor of x's rows at most. Those of
+    a few rows are of what differs from the first of these, and in x's dtype."""
+    count, first, far = x.shape[0], x[0], is_far(x)
     sums[:] = 0
-    whole, far = count // 4 * 4, is_far(x)
-    for i in range(0, whole, 4):
+    for begin in range(0, count, TOGETHER):
+        end = min(count, begin + TOGETHER)
         if far:
-            soon(x, i, i + 4)
+            soon(x, begin, end)
+        _add_moments(x[begin:end], first, mean, var, sums)
+    for k in range(x.shape[1]):
+        d = sums[0, k] / count
+        spread = sums[1, k] / count - d * d
+        mean[k], var[k] = first[k] + d, 0.0 if spread < 0 else spread
+
+
+@part
+def _add_moments(x, level, total, squares, sums):
+    """Add the sums over a few rows of x - level and of its square, four rows at a time."""
+    total[:], squares[:] = 0, 0
+    count, first, whole = x.shape[0], x[0], x.shape[0] // 4 * 4
+    for i in range(0, whole, 4):
         for k in range(x.shape[1]):
-            level = np.float64(first[k])
-            a, b = np.float64(x[i, k]) - level, np.float64(x[i + 1, k]) - level
-            c, d = np.float64(x[i + 2, k]) - level, np.float64(x[i + 3, k]) - level
+            a, b = x[i, k] - first[k], x[i + 1, k] - first[k]
+            c, d = x[i + 2, k] - first[k], x[i + 3, k] - first[k]
             total[k] += (a + b) + (c + d)
             squares[k] += (a * a + b * b) + (c * c + d * d)
     for i in range(whole, count):
         for k in range(x.shape[1]):
-            a = np.float64(x[i, k]) - np.float64(first[k])
+            a = x[i, k] - first[k]
             total[k] += a
             squares[k] += a * a
     for k in range(x.shape[1]):
-        d = total[k] / count
-        spread = squares[k] / count - d * d
-        mean[k], var[k] = first[k] + d, 0.0 if spread < 0 else spread
+        apart, along = np.float64(first[k]) - np.float64(level[k]), np.float64(total[k])
+        sums[0, k] += along + count * apart
+        sums[1, k] += squares[k] + apart * (2 * along + count * apart)
 
 
 @part
 def add_last(g, x, mean, shift, scale, total, along, sums, floor):
     """Add the sums of g and of g (x - mean) over rows that are not cut off, some rows at a time,
     for which `total` and `along` are memory to work in."""
-    far = is_far(x)
+    large = is_large(x)
     for first in range(0, x.shape[0], TOGETHER):
         last = min(x.shape[0], first + TOGETHER)
-        if far:
-            soon(g, first, last)
-            soon(x, first, last)
-        _add_rows(g[first:last], x[first:last], mean, shift, scale, total, along, sums, floor)
+        _add_rows(g[first:last], x[first:last], mean, shift, scale, total, along, sums, floor,
+                  large)  # fmt: skip
 
 
 @part
@@ -158,19 +173,22 @@ def _slope_rows(g, x, mean, shift, scale, taken, dx, floor):
 
 
 @part
-def _add_rows(g, x, mean, shift, scale, total, along, sums, floor):
+def _add_rows(g, x, mean, shift, scale, total, along, sums, floor, large):
     """Add the sums of g and of g (x - mean) over a few rows that are not cut off, four at a time:
-    so sums are read and written a quarter as often."""
+    so sums are read and written a quarter as often. No CPU foresees eight rows."""
     total[:], along[:] = 0, 0
     whole = x.shape[0] // 4 * 4
     for i in range(0, whole, 4):
+        if large:
+            soon(g, i, i + 4)
+            soon(x, i, i + 4)
         for k in range(x.shape[1]):
             a, b = x[i, k] - mean[k], x[i + 1, k] - mean[k]
             c, d = x[i + 2, k] - mean[k], x[i + 3, k] - mean[k]
-            ga, gb = _kept(g[i, k], a, scale[k], shift[k], floor), _kept(
-                g[i + 1, k], b, scale[k], shift[k], floor)  # fmt: skip
-            gc, gd = _kept(g[i + 2, k], c, scale[k], shift[k], floor), _kept(
-                g[i + 3, k], d, scale[k], shift[k], floor)  # fmt: skip
+            ga = _kept(g[i, k], a, scale[k], shift[k], floor)
+            gb = _kept(g[i + 1, k], b, scale[k], shift[k], floor)
+            gc = _kept(g[i + 2, k], c, scale[k], shift[k], floor)
+            gd = _kept(g[i + 3, k], d, scale[k], shift[k], floor)
             total[k] += (ga + gb) + (gc + gd)
             along[k] += (ga * a + gb * b) + (gc * c + gd * d)
     for i in range(whole, x.shape[0]):

@@ -17,7 +17,8 @@ numbers and the sizes come from.
 from collections import namedtuple
 
 from ._jit import copy
-from ._machine_code import call
+from ._machine_code import call, fetch
+from ._memory import LINE
 from ._nests import nest
 from ._transpose import turn
 
@@ -27,8 +28,10 @@ ConvolutionSizes = namedtuple(
     "ConvolutionSizes", SharedSizes + " wide depth down right a_pixel span together each"
 )
 CorrelationSizes = namedtuple("CorrelationSizes", SharedSizes + " images length step b_row")
-# How many images are in cache together, and where the first is read and written; steps in bytes.
-Images = namedtuple("Images", "many source source_step target target_step")
+# How many images are in cache together, and where the first is read and written; steps in bytes,
+# and how far behind what is written lies what will be (0: that is near).
+Images = namedtuple("Images", "many source source_step target target_step ahead")
+NEAR = 1 << 22  # bytes of results that may well be in a cache
 
 
 @nest
@@ -119,6 +122,8 @@ def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
     """y: for every strip of some images of x (n, h, w * c), its phases, blocks, images, rows,
     tiles."""
     clear(frame)
+    is_far = y.shape[0] * y.shape[1] * y.itemsize > NEAR
+    ahead = sizes.down * sizes.wide * sizes.depth * y.itemsize if is_far else 0  # a row
     for image in range(0, x.shape[0], sizes.together):
         many = min(sizes.together, x.shape[0] - image)
         for first in range(0, sizes.rows, sizes.strip):
@@ -131,7 +136,7 @@ def convolve(tiles, loops, phases, x, packed, bias, frame, y, sizes):
                     part = frame[k * sizes.each :]
                     fill(x[image + k], part, top, count + sizes.reach, sizes.line, sizes.left)
             step, out = sizes.each * x.itemsize, y[image].ctypes.data
-            images = Images(many, place, step, out, y.strides[0])
+            images = Images(many, place, step, out, y.strides[0], ahead)
             for phase in range(phases.shape[0]):
                 sweep(tiles, loops[phase], phases[phase], packed, bias, images, first, last, sizes)
 
@@ -146,10 +151,11 @@ def sweep(tiles, loops, phase, packed, bias, images, first, last, sizes):
                 for image in range(images.many):
                     place = images.source + image * images.source_step
                     out = images.target + image * images.target_step
-                    slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes)
+                    slide(tiles, loops, phase, place, packed, bias, out, group, block, area,
+                          images.ahead, sizes)  # fmt: skip
 
 
-def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, sizes):
+def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, ahead, sizes):
     """One block's tiles over an area: first and last row of the grid, and tile of a row."""
     first, last, begin, end = area
     item, count, numbers = packed.itemsize, phase[3], loops.ctypes.data
@@ -169,6 +175,8 @@ def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, siz
             a = source + ((row - first) * sizes.move * sizes.line + pixel * sizes.a_pixel) * item
             c = row * sizes.down * sizes.wide + pixel * sizes.right
             c = target + c * sizes.depth * item
+            if ahead:
+                soon(c + ahead, height, sizes.right * sizes.depth * item, exist * item)
             call(starts[0, height], (a, b, c, biases, exist, numbers))
             for k in range(1, phase[7]):
                 further = a + loops[k, 11] * item, b + loops[k, 12] * item
@@ -177,22 +185,34 @@ def slide(tiles, loops, phase, place, packed, bias, out, group, block, area, siz
             pixel += height
 
 
+def soon(place, pixels, step, size):
+    """Ask for the lines of a tile's results: it comes while others are computed."""
+    for pixel in range(pixels):
+        for at in range(0, size, LINE):
+            fetch(place + pixel * step + at)
+
+
 @nest
 def correlate(tiles, loops, runs, x, g, total, frame, sizes):
     """total: sums over the pixels of a block of g (n, o * p * k) and x (n, h, w * c), added up."""
     clear(frame)
     for image in range(0, x.shape[0], sizes.images):
-        count = min(sizes.images, x.shape[0] - image)
-        for first in range(0, sizes.rows, sizes.strip):
-            place = x[image].ctypes.data + first * sizes.move * sizes.line * x.itemsize
-            if frame.shape[0]:
-                place, top = frame.ctypes.data, first * sizes.move - sizes.top
-                for k in range(count):
-                    part = frame[k * sizes.reach * sizes.line :]
-                    fill(x[image + k], part, top, sizes.reach, sizes.line, sizes.left)
-            starts = tiles[0 if image == 0 and first == 0 else 1]
-            numbers = loops[count, 0 if first + sizes.strip <= sizes.rows else 1]
-            add_block(starts, numbers, runs, place, g[image], total, first, sizes)
+        last = min(x.shape[0], image + sizes.images)
+        add_images(tiles, loops, runs, x[image:last], g[image:last], total, frame, sizes, image)
+
+
+def add_images(tiles, loops, runs, x, g, total, frame, sizes, before):
+    """The sums over a block of images, behind so many others."""
+    for first in range(0, sizes.rows, sizes.strip):
+        place = x.ctypes.data + first * sizes.move * sizes.line * x.itemsize
+        if frame.shape[0]:
+            place, top = frame.ctypes.data, first * sizes.move - sizes.top
+            for k in range(x.shape[0]):
+                part = frame[k * sizes.reach * sizes.line :]
+                fill(x[k], part, top, sizes.reach, sizes.line, sizes.left)
+        starts = tiles[0 if before == 0 and first == 0 else 1]
+        numbers = loops[x.shape[0], 0 if first + sizes.strip <= sizes.rows else 1]
+        add_block(starts, numbers, runs, place, g, total, first, sizes)
 
 
 def add_block(tiles, numbers, runs, place, g, total, first, sizes):

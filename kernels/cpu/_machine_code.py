@@ -44,6 +44,12 @@ class Target:
     rows: int
     """Of the tallest register tile; see `_microkernel`."""
 
+    @property
+    def foresees(self):
+        """Whether it fetches what is read or written in order soon enough by itself. Zen does, and
+        takes up to twice as long when it is asked as well."""
+        return self.cpu.startswith("znver")
+
     def lanes(self, dtype):
         """How many values of `dtype` a vector holds."""
         return self.bytes // dtype.itemsize

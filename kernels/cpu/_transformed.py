@@ -152,6 +152,13 @@ def multiply(tiles, numbers, into, out, x, frame, weights, bias, planes, product
 @nest
 def correlate(tiles, numbers, into, turn, x, g, frame, strip, planes, others, sums, count, sizes):
     """sums (size, size, c, columns): products of a block's input and cotangent tiles, added up."""
+    add_products(tiles, numbers, into, turn, x, g, frame, strip, planes, others, sums, count, sizes,
+                 0)  # fmt: skip
+
+
+def add_products(tiles, numbers, into, turn, x, g, frame, strip, planes, others, sums, count, sizes,
+                 before):  # fmt: skip
+    """The same for images behind so many others; numbers[1] is for a last block that is smaller."""
     source, target, item, width = sizes.source, sizes.target, x.itemsize, sizes.width
     c, k = source.depth, target.depth
     columns = (k + width - 1) // width * width
@@ -161,7 +168,7 @@ def correlate(tiles, numbers, into, turn, x, g, frame, strip, planes, others, su
         read(into, x, frame, inputs, first, last, source, sizes.size, sizes)
         outputs = min(OUTPUTS, sizes.size)  # Numba would compile `read` once more for a literal
         read(turn, g, strip, cotangents, first, last, target, outputs, sizes)
-        starts, steps = tiles[0 if first == 0 else 1], numbers[0 if last < count else 1]
+        starts, steps = tiles[0 if first + before == 0 else 1], numbers[0 if last < count else 1]
         following, portions = min(count - last, sizes.block), times(c, k, 1, sizes)
         ones = portion(x, following, portions, count)
         more = portion(g, following, portions, count)

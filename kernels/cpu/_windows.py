@@ -51,6 +51,7 @@ class _Window:
     def __init__(self, target, dtype, index_size, kind):
         self.vectors, self.kind, self.index_size = Vectors(target, dtype), kind, index_size
         lanes, self.is_choice = self.vectors.lanes, kind in ("largest", "positive")
+        self.is_asking = (self.is_choice or kind == "summed") and not target.foresees
         self.narrow = ir.VectorType(ir.IntType(8 * index_size), lanes)
         self.taps = ir.VectorType(SHORT, lanes)
         suffix = f"v{lanes}i{8 * index_size}"
@@ -169,7 +170,7 @@ class _Window:
             v.store(build, build.fadd(before, value), place, mask)
             return [value]
         tap = v.spread(build, tap, self.taps)
-        if self.is_choice or self.kind == "summed":
+        if self.is_asking:
             v.fetch(build, build.gep(place, [INTEGER(AHEAD)]))
         if self.is_choice:
             new = v.load(build, place, mask)

@@ -18,6 +18,7 @@ from functools import lru_cache
 import numpy as np
 
 from . import _tiling, switches
+from ._both_ways import Chunk, transformed
 from ._direct import unpack
 from ._layout import ready
 from ._memory import empty
@@ -101,12 +102,12 @@ def forward(*key, block=TOGETHER):
 
 
 @lru_cache(maxsize=512)
-def backward(*key):
+def backward(*key, block=TOGETHER):
     """The blocks of an input gradient, which is a convolution with turned weights."""
     direct = _tiling.backward(*key)
     layer = direct.layer
     offset = [k - 1 - p for k, p in zip(layer.kernel, layer.padding, strict=True)]
-    return Blocks(direct, layer.output, layer.image, offset, TOGETHER)
+    return Blocks(direct, layer.output, layer.image, offset, block)
 
 
 @lru_cache(maxsize=1024)
@@ -127,18 +128,30 @@ def conv2d_input(cotangents, w, dx, *layer):
 
 
 def _convolve(blocks, source, w, b, target, relu=False):
-    direct, sizes, count = blocks.direct, blocks.sizes, blocks.tiles(len(source))
-    packed, weights = _tiling.packed(direct, w), empty(blocks.weights, w.dtype)
+    sizes, count = blocks.sizes, blocks.tiles(len(source))
     name = ("output", "biased", "rectified", "biased rectified")[(b is not None) + 2 * relu]
-    turn, into, out = blocks.transforms("weights", "input", name)
-    transform_weights(turn, packed, weights, direct.sums, blocks.width, sizes.width, blocks.r,
-                      sizes.size)  # fmt: skip
-    counts = sizes.block, count % sizes.block
-    starts = ("zero", "add")[: 1 + (direct.sums > sizes.chain)]
-    tiles = _tiles(direct.layer, counts, direct.columns, starts)
+    weights, tiles = _transformed(blocks, w), _product_tiles(blocks, count)
     bias, planes = empty(0, w.dtype) if b is None else ready(b), blocks.memory(w.dtype)
-    multiply(tiles, blocks.loops, into, out, source.reshape(-1), blocks.frames(w.dtype)[0], weights,
-             bias, *planes, target.reshape(-1), count, sizes)  # fmt: skip
+    multiply(tiles, blocks.loops, *blocks.transforms("input", name), source.reshape(-1),
+             blocks.frames(w.dtype)[0], weights, bias, *planes, target.reshape(-1), count,
+             sizes)  # fmt: skip
+
+
+def _transformed(blocks, w):
+    """The weights at all points, in the order in which tiles read them."""
+    direct, sizes = blocks.direct, blocks.sizes
+    packed, weights = _tiling.packed(direct, w), empty(blocks.weights, w.dtype)
+    transform_weights(*blocks.transforms("weights"), packed, weights, direct.sums, blocks.width,
+                      sizes.width, blocks.r, sizes.size)  # fmt: skip
+    return weights
+
+
+def _product_tiles(blocks, *counts):
+    """Addresses of the tiles for so many tiles of images."""
+    direct, block = blocks.direct, blocks.sizes.block
+    rows = (block, *(count % block for count in counts))
+    starts = ("zero", "add")[: 1 + (direct.sums > blocks.sizes.chain)]
+    return _tiles(direct.layer, rows, direct.columns, starts)
 
 
 def _longer(weights):
@@ -151,17 +164,64 @@ def _longer(weights):
 def conv2d_weight(cotangents, images, dw, *layer):
     """dw (k, c, r, r) of cotangents (n, o, p, k) and images (n, h, w, c)."""
     blocks = forward(images.shape[1:3], dw.shape, *layer, dw.dtype, block=_longer(dw.shape))
-    direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
-    c, k, count = direct.sums, direct.columns, blocks.tiles(len(images))
-    sums, total = (empty(size * c * blocks.width, dw.dtype) for size in (blocks.planes, r * r))
-    into, turn, back = blocks.transforms("input", "cotangent", "gradient")
-    numbers = np.array([
+    count, sums = blocks.tiles(len(images)), _sums(blocks, dw)
+    into, turn = blocks.transforms("input", "cotangent")
+    correlate(_sum_tiles(blocks, count > blocks.sizes.block), _sum_loops(blocks, count), into, turn,
+              images.reshape(-1), cotangents.reshape(-1), *blocks.frames(dw.dtype),
+              *blocks.memory(dw.dtype), sums, count, blocks.sizes)  # fmt: skip
+    _finish(blocks, sums, dw)
+
+
+def _sums(blocks, dw):
+    """Memory for the sums of a weight gradient, at all points."""
+    return empty(blocks.planes * blocks.direct.sums * blocks.width, dw.dtype)
+
+
+def _sum_tiles(blocks, several):
+    """Addresses of a weight gradient's tiles, for sums of one block or of `several`."""
+    direct = blocks.direct
+    return _tiles(direct.layer, (direct.sums,), direct.columns, ("zero", "add")[: 1 + several])
+
+
+def _sum_loops(blocks, count):
+    """Their loops: over a block, and over the last of `count` tiles."""
+    c, k, block = blocks.direct.sums, blocks.direct.columns, blocks.sizes.block
+    return np.array([
         loops((1, 1, size), a_inner=c, a_row=1, b_inner=k, c_row=blocks.width)
-        for size in (sizes.block, count - (count - 1) // sizes.block * sizes.block)
+        for size in (block, count - (count - 1) // block * block)
     ])  # fmt: skip
-    tiles = _tiles(direct.layer, (c,), k, ("zero", "add")[: 1 + (count > sizes.block)])
-    correlate(tiles, numbers, into, turn, images.reshape(-1), cotangents.reshape(-1),
-              *blocks.frames(dw.dtype), *blocks.memory(dw.dtype), sums, count, sizes)  # fmt: skip
-    transform_sums(back, sums, total, c, blocks.width, r, sizes.size)
+
+
+def _finish(blocks, sums, dw):
+    """The weight gradient from its sums at all points."""
+    direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
+    c, k, total = direct.sums, direct.columns, empty(r * r * direct.sums * blocks.width, dw.dtype)
+    transform_sums(*blocks.transforms("gradient"), sums, total, c, blocks.width, r, sizes.size)
     unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2
     unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
+
+
+def is_near(weights):
+    """Whether the sums of a weight gradient stay near the core while something else is done."""
+    return math.prod(weights[:2]) <= WIDE[0]
+
+
+def conv2d_both(back, given, w, images, dx, dw, *layer):
+    """dx and dw of cotangents that are made some images at a time: see `_both_ways`, of whose loops
+    `given` are x, g, index and table."""
+    x, n, key = given[0], len(images), (images.shape[1:3], w.shape, *layer, w.dtype)
+    each = forward(*key).tiles(1)
+    many = min(n, -(-TOGETHER // each))
+    whole, last = many * each, ((n - 1) % many + 1) * each
+    block = -(-whole // max(1, round(whole / TOGETHER)))
+    blocks, by_sums = backward(*key, block=block), forward(*key, block=block)
+    some, sums = empty((many, *x.shape[1:]), x.dtype), _sums(by_sums, dw)
+    numbers = np.array([_sum_loops(by_sums, count) for count in (whole, last)])
+    transformed(back, *given, some, some.reshape(-1), Chunk(many, each),
+                _product_tiles(blocks, whole, last), blocks.loops,
+                blocks.transforms("input", "output"), blocks.frames(w.dtype)[0],
+                _transformed(blocks, w), *blocks.memory(w.dtype), dx.reshape(-1), blocks.sizes,
+                _sum_tiles(by_sums, True), numbers, by_sums.transforms("input", "cotangent"),
+                images.reshape(-1), *by_sums.frames(w.dtype), *by_sums.memory(w.dtype), sums,
+                by_sums.sizes)  # fmt: skip
+    _finish(by_sums, sums, dw)

@@ -34,7 +34,7 @@ def batch_norm_pool(x, mean, var, weight=None, bias=None, *, eps, kernel, stride
     y, places = (empty((len(x), *size, x.shape[1]), dtype) for dtype in (x.dtype, index))
     r, scale = (empty(x.shape[1:2], x.dtype) for _ in range(2))
     function = window(host(), x.dtype, places.dtype, "positive")
-    grid = _named(kernel, stride, padding, dilation)
+    grid = named(kernel, stride, padding, dilation)
     pieces, scratch, many = _pieces(x, size, *grid)
     _pooled(function, pieces, ready(mean), ready(var), *given(weight, x), *given(bias, x),
             _cut(y, many), _cut(places, many), r, scale, scratch, eps, floor(x, False),
@@ -47,8 +47,8 @@ def batch_norm_own_pool_back(g, index, x, mean, var, weight=None, *, eps, shape,
     if not _fits(x, g, mean, var, weight) or not g.size:
         return NotImplemented
     dx, dweight, dbias = (empty(s, x.dtype) for s in (_images(x), x.shape[1:2], x.shape[1:2]))
-    g, index, grid, sums = channels_last(g), channels_last(index), _named(**grid), sums_of(x)
-    _add(*_windows(g, index, x, grid), ready(mean), sums)
+    g, index, grid, sums = channels_last(g), channels_last(index), named(**grid), sums_of(x)
+    add_windows(*rows_of_windows(g, index, x, grid), ready(mean), sums)
     spread, rows = _spread(g, index, x, grid)
     _own_back(*spread, rows, ready(mean), ready(var), *given(weight, x), dx.reshape(rows.shape),
               dweight, dbias, eps, sums, taken_from(x), empty(x.shape[1:2], x.dtype),
@@ -61,7 +61,8 @@ def batch_norm_pool_sums(g, index, x, mean, var, *, eps, shape, **grid):
     if not _fits(x, g, mean, var) or not g.size:
         return NotImplemented
     total, along, sums = *(empty(x.shape[1:2], x.dtype) for _ in range(2)), sums_of(x)
-    _add(*_windows(channels_last(g), channels_last(index), x, _named(**grid)), ready(mean), sums)
+    g, index = channels_last(g), channels_last(index)
+    add_windows(*rows_of_windows(g, index, x, named(**grid)), ready(mean), sums)
     hand_over(sums, total, along)
     return total, along
 
@@ -71,7 +72,7 @@ def batch_norm_pool_back(g, index, x, mean, var, sums, count, weight=None, *, ep
     if not _fits(x, g, mean, var, sums, count, weight) or not g.size:
         return NotImplemented
     dx, zero = empty(_images(x), x.dtype), empty(x.shape[1:2], x.dtype)
-    spread, rows = _spread(channels_last(g), channels_last(index), x, _named(**grid))
+    spread, rows = _spread(channels_last(g), channels_last(index), x, named(**grid))
     _back(*spread, rows, ready(mean), ready(var), ready(sums), ready(count), *given(weight, x),
           zero, dx.reshape(rows.shape), eps, taken_from(x), empty(x.shape[1:2], x.dtype),
           floor(x, False))  # fmt: skip
@@ -88,7 +89,7 @@ def _images(x):
     return len(x), *x.shape[2:], x.shape[1]
 
 
-def _is_tiled(x, size, kernel, stride, padding, dilation):
+def is_tiled(x, size, kernel, stride, padding, dilation):
     """Whether windows meet each place of an image once."""
     plain = not any(padding) and tuple(dilation) == (1, 1) and tuple(kernel) == tuple(stride)
     return plain and all(n == m * k for n, m, k in zip(x.shape[2:], size, kernel, strict=True))
@@ -101,7 +102,7 @@ def _pieces(x, size, *grid):
     an image.
     """
     (n, c, h, w), many = x.shape, 1
-    if _is_tiled(x, size, *grid):
+    if is_tiled(x, size, *grid):
         rows = [k for k in range(1, size[0] + 1) if size[0] % k == 0]
         fitting = [k for k in rows if k * (h // size[0]) * w * c <= VALUES]
         many = size[0] // max(fitting, default=1)
@@ -115,12 +116,12 @@ def _cut(y, many):
     return y.reshape(n * many, o // many, *rest)
 
 
-def _named(kernel, stride, padding, dilation):
+def named(kernel, stride, padding, dilation):
     return tuple(map(tuple, (kernel, stride, padding, dilation)))
 
 
-def _windows(g, index, x, grid):
-    """What `_add` needs of g and index (n, o, p, c): rows of windows, one after the other."""
+def rows_of_windows(g, index, x, grid):
+    """What `add_windows` needs of g and index (n, o, p, c): rows of windows, one by one."""
     function, (n, o, *rest) = window(host(), x.dtype, index.dtype, "summed"), g.shape
     lines = [y.reshape(n * o, 1, *rest) for y in (g, index)]
     return function, *lines, channels_last(x), sum(grid, ()), empty((3, x.shape[1]), x.dtype)
@@ -129,7 +130,7 @@ def _windows(g, index, x, grid):
 def _spread(g, index, x, grid):
     """What `_place` needs, and x in pieces."""
     size = g.shape[1:3]
-    whole = _is_tiled(x, size, *grid)
+    whole = is_tiled(x, size, *grid)
     pieces, scratch, many = _pieces(x, size, *grid)
     function = window(host(), x.dtype, index.dtype, "placed" if whole else "added")
     parts = (function, whole, _cut(g, many), _cut(index, many), scratch, index.dtype.type(0),
@@ -162,7 +163,7 @@ def _place(n, function, whole, g, index, scratch, none, grid):
 
 
 @compiled
-def _add(function, g, index, images, grid, memory, mean, sums):
+def add_windows(function, g, index, images, grid, memory, mean, sums):
     """The sums of g and of g (x - mean) over what was chosen, a row of windows at a time."""
     kh, kw, sh, sw, ph, pw, dh, dw = grid
     rows, none = g.shape[0] // images.shape[0], index.dtype.type(0)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+from minidp.graph.folding_conv import into_convolution_back
 from minidp.graph.folding_norm import (
     into_batch_norm,
     into_pooled_back,
@@ -29,10 +30,17 @@ from minidp.types import float32, float64
 
 def folded(graph: Graph) -> Graph:
     """The graph with lines in other lines, where a rule says so."""
+    for rules in (RULES, LATER):
+        graph = _folded(graph, rules)
+    return graph
+
+
+def _folded(graph: Graph, known: Rules) -> Graph:
     uses = Uses(graph)
     for line in graph.lines:
-        rules = RULES.get(line.op.name, ()) if line.op is not None and _is_served(line) else ()
-        uses.replace(next(filter(None, (rule(uses, line) for rule in rules)), {}))
+        rules = known.get(line.op.name, ()) if line.op is not None else ()
+        if rules and _is_served(line):
+            uses.replace(next(filter(None, (rule(uses, line) for rule in rules)), {}))
     result = copy.copy(graph)
     lines = map(uses.current, graph.lines)
     result.lines = [line for line in lines if line is not None]
@@ -40,7 +48,7 @@ def folded(graph: Graph) -> Graph:
 
 
 def _is_served(line: Line) -> bool:
-    if line.op is None or line.op.name not in RULES or not does(line, line.op.name):
+    if line.op is None or not does(line, line.op.name):
         return False
     x, y = line.inputs[0], line.outputs[0]
     same = isinstance(x, Value) and x.dtype == y.dtype and x.dtype in (float32, float64)
@@ -111,7 +119,9 @@ LAYERS = {"conv2d": "conv2d_relu", "linear": "linear_relu"}
 """Ops that have one with a rectifier behind it."""
 
 
-RULES: dict[str, tuple[Callable[[Uses, Line], Replaced], ...]] = {
+Rules = dict[str, tuple[Callable[[Uses, Line], Replaced], ...]]
+
+RULES: Rules = {
     "relu": (into_max_pool, into_layer, into_batch_norm, into_shared_norm),
     "relu_input": (into_product,),
     "sum": (sum_of_centred,),
@@ -119,3 +129,6 @@ RULES: dict[str, tuple[Callable[[Uses, Line], Replaced], ...]] = {
     "max_pool2d_input": (into_pooled_back,),
 }
 """By the line's op. Of several that apply, the first is taken."""
+
+LATER: Rules = {"conv2d_weight": (into_convolution_back,)}
+"""Rules about what these give."""
