@@ -36,7 +36,7 @@ class Anomalies(Watch):
         tensors: Sequence[Tensor],
     ) -> None:  # fmt: skip
         """Remember where the op ran, and whether it was the first that gave a NaN."""
-        place = _place()
+        place = whereabouts()
         for tensor in tensors:
             if tensor.node is not None:
                 self.places[tensor.node] = place
@@ -95,7 +95,7 @@ def _has_nan(array: Any) -> bool:
     return bool(backend_of(array).xp.isnan(array).any())
 
 
-def _place() -> str:
+def whereabouts() -> str:
     """The running modules by their path, and the nearest line outside minidp."""
     return f"in {_path()}, {line_outside()}" if mode.modules else line_outside()
 

@@ -41,6 +41,9 @@ class Replica(Protocol):
     def local(self, shared: Any) -> Any:
         """This replica's tensor for a Parameter or Buffer of the one shared module."""
 
+    def check_change(self, tensor: Any) -> None:
+        """An error if forward must not change the tensor, for all replicas share it."""
+
     def seed(self) -> float:
         """What a replica's backward starts from: its fraction, multiplied by a loss scale."""
 
@@ -99,6 +102,11 @@ class Mode(threading.local):
         _set(self, name, value)
         if name in ("grad", "watch"):
             _set(self, "short", (self.run, self.grad) if self.watch is None else None)
+
+    def check_change(self, tensor: Any) -> None:
+        """Called before a tensor is changed in place: not by forward, if all replicas share it."""
+        if self.replica is not None and self.modules:
+            self.replica.check_change(tensor)
 
     def handed_on(self) -> dict[str, Any]:
         """The modes that a thread takes over from the one that starts it."""

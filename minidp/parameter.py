@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from minidp.mode import mode
 from minidp.tensor import Tensor
 
 
@@ -38,3 +39,9 @@ class Buffer(Shared):
     ) -> None:
         super().__init__(data, requires_grad)
         self.persistent = persistent
+
+
+def successor(old: Any, value: Tensor) -> Buffer:
+    """The buffer that a module has in place of ``old`` when ``value`` is assigned to its name."""
+    mode.check_change(old)
+    return Buffer(value)

@@ -176,3 +176,60 @@ def test_hooks_of_parameters_are_refused():
     assert everything(run) == before
     hook.remove()
     run.run(DATA)
+
+
+class Counting(nn.Module):
+    """Notes something of its own in a buffer, in one of several ways."""
+
+    def __init__(self, note):
+        super().__init__()
+        self.layer, self.note = nn.Linear(FEATURES, CLASSES), note
+        self.register_buffer("mean", dp.zeros(FEATURES))
+        self.double()
+
+    def forward(self, x):
+        with dp.no_grad():
+            self.note(self, x.mean(0))
+        return self.layer(x + self.mean)
+
+
+def assigned(model, mean):
+    model.mean = 0.9 * model.mean + 0.1 * mean
+
+
+def one_place(model, mean):
+    model.mean[0] = mean[0]
+
+
+NOTES = [
+    assigned, one_place, lambda model, mean: model.mean.copy_(mean),
+    lambda model, mean: model.mean.mul_(0.9).add_(mean),
+    lambda model, mean: model.mean.fill_(1.0), lambda model, mean: model.mean.zero_(),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize("layout", [{"devices": 2}, {"devices": 2, "store": "device"},
+                                    {"devices": 1, "replicas": 2}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("capture", [False, True])
+def test_a_buffer_that_forward_changes_is_refused_with_several_replicas(note, layout, capture):
+    model = Counting(note)
+    run = scheduler(model, None, optim.SGD(model.parameters(), 0.1), capture=capture, **layout)
+    before = everything(run)
+    with pytest.raises(ReplicaError, match="forward changes the buffer mean") as caught:
+        run(*DATA[0])
+    assert str(caught.value).startswith("in Counting (Counting), ")
+    assert everything(run) == before and not dp.tensor(model.mean).any()
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_one_replica_may_change_a_buffer_and_so_may_on_step(note):
+    model, expected, row = Counting(note), Counting(note), dp.ones(FEATURES, dtype=dp.float64)
+    run = scheduler(model, None, optim.SGD(model.parameters(), 0.1), devices=1)
+    run(*DATA[0])
+    model.mean, model.note = dp.zeros_like(row), lambda *given: None
+    run = scheduler(model, None, optim.SGD(model.parameters(), 0.1), devices=2)
+    run.run(DATA, on_step=lambda progress: note(model, row))
+    for _ in DATA:
+        note(expected, row)
+    assert dp.equal(model.mean, expected.mean)

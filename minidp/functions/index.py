@@ -113,6 +113,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 
 def write(self: Tensor, key: Any, value: Any, name: str) -> Tensor:
     """``setitem`` under the name that error messages give it."""
+    mode.check_change(self)
     view, places = _steps(self, key)
     if value is None or isinstance(value, str):
         raise TypeError(f"{name}: a {type(value).__name__} is no value of a tensor")

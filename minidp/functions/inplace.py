@@ -36,6 +36,7 @@ UFUNCS = {
 
 def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
     """Give ``self`` the values of ``result``, and its node when that was recorded."""
+    mode.check_change(self)
     root = self.fresh()
     while root.base is not None and root.base.source is not None:
         root = root.base.source

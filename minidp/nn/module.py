@@ -10,7 +10,7 @@ from minidp.autograd import no_grad
 from minidp.mode import mode
 from minidp.nn import hooks, state
 from minidp.node import Handle
-from minidp.parameter import Buffer, Parameter, Shared
+from minidp.parameter import Buffer, Parameter, Shared, successor
 from minidp.tensor import Tensor
 from minidp.types import float16, float32, float64
 
@@ -89,7 +89,7 @@ class Module:
                                  f"begin {own}.__init__ with super().__init__()")  # fmt: skip
         state.check_kind(self, name, value, Parameter, Module)
         if isinstance(value, Tensor) and name in vars(self).get("_persistent", ()):
-            value = value if isinstance(value, Shared) else Buffer(value)
+            value = value if isinstance(value, Shared) else successor(vars(self).get(name), value)
         elif isinstance(value, Buffer):
             self._persistent[name] = value.persistent
         super().__setattr__(name, value)

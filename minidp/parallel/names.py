@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from minidp.anomaly import whereabouts
+from minidp.errors import ReplicaError
 from minidp.mode import mode
+from minidp.parameter import Shared
 from minidp.tensor import Tensor
 
 
@@ -22,6 +25,18 @@ class Names:
         if inner not in self._paths:
             self._paths |= {module: path for path, module in outer.named_modules()}
         return f"{self._paths.get(inner) or type(inner).__name__}: {name}"
+
+    def check_change(self, tensor: Any) -> None:
+        """A ReplicaError for a tensor of a module, which forward is about to change."""
+        if not isinstance(tensor, Shared):
+            return
+        own = mode.modules[-1].named_buffers(recurse=False)
+        name = next((n for n, each in own if each is tensor), f"of shape {tensor.shape}")
+        raise ReplicaError(
+            f"{whereabouts()}: forward changes the buffer {name}, which all replicas share: each "
+            "of them would change it, in no order. Change it between steps (on_step=), or keep "
+            "what is of one forward alone in a tensor that is no buffer"
+        )
 
 
 def name_of(parameter: Tensor) -> str:

@@ -109,6 +109,11 @@ class World:
         buckets = make_buckets([list(model.parameters())], home, names)
         return model, make_ends(buckets, self.places, self.store)
 
+    def check_change(self, tensor: Any) -> None:
+        """A ReplicaError if forward must not change the tensor, for other replicas share it."""
+        if self.size > 1:
+            self._names.check_change(tensor)
+
     def shard(self, loader: Iterable[Any]) -> Iterator[Any]:
         """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
         self._shards += 1
