@@ -155,3 +155,9 @@ def test_a_wrong_number_of_arguments_is_told():
     for call in (lambda: x.tanh(x), lambda: dp.tanh(x, x), lambda: x.mul(), lambda: dp.mul(x)):
         with pytest.raises(TypeError, match="expected"):
             call()
+
+
+def test_a_cast_inside_of_an_op_that_is_quiet_already():
+    x = dp.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=dp.float16)
+    loss = dp.nn.functional.cross_entropy(x, dp.tensor([0, 1]), label_smoothing=0.1)
+    assert loss.dtype is dp.float16 and abs(float(loss) - 0.7451) < 2e-3
