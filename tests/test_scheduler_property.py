@@ -231,10 +231,12 @@ class TestBytes(Bytes.TestCase):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # a thousand cases take three to nine minutes
 class TestLongExact(Exact.TestCase):
     settings = FULL
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)  # a thousand cases take three to nine minutes
 class TestLongBytes(Bytes.TestCase):
     settings = FULL
