@@ -71,7 +71,7 @@ def short(op: Op) -> Callable[..., Any]:
         run, grad = now
         try:
             y = run(function, x) if single else run(function, x, z)
-        except (ValueError, RuntimeError):  # shapes that do not fit; a call by an op's own body
+        except (ValueError, TypeError, RuntimeError):  # what does not fit; or an op's body calls
             return long(a, b)
         result = new(Tensor)
         result.array = y if type(y) is ndarray else Tensor(y).array

@@ -23,6 +23,7 @@ from minidp.kernels.cpu import (
     lstm,
     machine,
     native,
+    norm_conv,
     normalize,
     optim,
     order,
@@ -55,8 +56,9 @@ def close(got, want):
 
 def test_table_names_functions_of_its_modules():
     modules = (activation, attention, average_pool, batch_norm, conv, cross_entropy, dropout,
-               elementwise, embedding, gru, index, linalg, lstm, machine, native, normalize, optim,
-               order, pool, pooled_norm, sums, resize, rnn, scan, shared_norm, softmax)  # fmt: skip
+               elementwise, embedding, gru, index, linalg, lstm, machine, native, norm_conv,
+               normalize, optim, order, pool, pooled_norm, sums, resize, rnn, scan, shared_norm,
+               softmax)  # fmt: skip
     assert list(cpu.KERNELS) == [module.__name__.rpartition(".")[2] for module in modules]
     for module, names in zip(modules, cpu.KERNELS.values(), strict=True):
         assert all(callable(getattr(module, name)) for name in names)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import minidp as dp
+from minidp.errors import DTypeError
 from minidp.op import OPS
 from minidp.record import apply
 from minidp.short import NUMBERS, number
@@ -161,3 +162,10 @@ def test_a_cast_inside_of_an_op_that_is_quiet_already():
     x = dp.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=dp.float16)
     loss = dp.nn.functional.cross_entropy(x, dp.tensor([0, 1]), label_smoothing=0.1)
     assert loss.dtype is dp.float16 and abs(float(loss) - 0.7451) < 2e-3
+
+
+def test_a_dtype_that_does_not_fit_is_refused_in_the_same_words_however_often():
+    assert (~dp.tensor([1])).tolist() == [-2]
+    for _ in range(3):
+        with pytest.raises(DTypeError, match="bitwise_not: expected integers or bools"):
+            ~dp.ones(2)
