@@ -201,7 +201,7 @@ def leaks(place, rounds):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", ["cpu:0-3"])
 def test_nothing_leaks(place):
     assert leaks(place, 1) < 50_000
 

@@ -117,6 +117,7 @@ def cut_mnist(folder, **rows):
     return str(folder)
 
 
+@pytest.mark.slow
 def test_emulated_gpus_train_the_cnn_like_the_cpu(tmp_path):
     few, losses = cut_mnist(tmp_path / "digits", train=64, t10k=32), {}
     for devices in ("cpu:0-1", "emu:0-1"):
