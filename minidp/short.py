@@ -71,7 +71,7 @@ def short(op: Op) -> Callable[..., Any]:
         run, grad = now
         try:
             y = run(function, x) if single else run(function, x, z)
-        except (ValueError, TypeError, RuntimeError):  # what does not fit; or an op's body calls
+        except (ValueError, TypeError, RuntimeError):  # what does not fit; a body's own ops
             return long(a, b)
         result = new(Tensor)
         result.array = y if type(y) is ndarray else Tensor(y).array

@@ -50,11 +50,6 @@ class Together:
         self._tables: dict[int, _Table] = {}
         """By the number of arrays that are given."""
 
-    @property
-    def native(self) -> bool:
-        """Whether there is a table."""
-        return any(table.bound is not None for table in self._tables.values())
-
     def ready(
         self, runs: Sequence[Run], asked: Any, state: dict[str, Array], given: list[Array],
         part: tuple[int, int], calls: Calls,
