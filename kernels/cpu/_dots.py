@@ -13,9 +13,9 @@ from llvmlite import ir
 
 from ._machine_code import INTEGER, address, call, host
 from ._memory import empty
-from ._microkernel import POINTER, Vectors
 from ._nests import nest
 from ._transpose import turned
+from ._vectors import POINTER, Vectors
 
 MOST = 7  # rows: their sums, and a block, are in registers
 START = "zero", "bias", "add"
