@@ -4,9 +4,9 @@ With stride 1 source and target may change places. Then y of few filters is the 
 columns, of a layer of few channels that has the kernels turned round; and the gradient of w is that
 of a layer whose image is g, and whose cotangent is x, for all channels of x side by side.
 
-Costs what the adjoint costs, see `_by_columns` and `_direct`: 2 n o p k c i j flops, each, and for y
-twice what its columns take in cache. From 64 channels to one, 3 x 3, a core with AVX-512 takes a
-tenth of the time of tiles in which one lane of 16 is used.
+Costs what the adjoint costs, see `_by_columns` and `_direct`: 2 n o p k c i j flops each, and for y
+columns in cache. From 64 channels to one, 3 x 3, that is a tenth of the time of tiles in which one
+lane of 16 is used.
 """
 
 from . import _by_columns

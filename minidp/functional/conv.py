@@ -74,8 +74,10 @@ def _conv_transpose(
         raise ShapeError(f"{name}(input {input.shape}, weight {weight.shape}, groups={groups}): "
                          f"the input has {x.shape[1]} channel(s), the weight takes "
                          f"{weight.shape[0]}, and groups have to divide them")  # fmt: skip
-    y = _adjoint(n, x, weight, groups, whole, stride, dilation)
-    for dim, (start, length) in enumerate(crop, 2):
+    at_once = n < 3 and all(more < step for more, step in zip(extra, stride, strict=True))
+    size, edge = ([length for _, length in crop], edge) if at_once else (whole, (0,) * n)
+    y = _adjoint(n, x, weight, size, stride, dilation, _pairs(stride, edge, dilation, groups))
+    for dim, (start, length) in enumerate(() if at_once else crop, 2):
         y = _resized(y, dim, start, length)
     return like(y if bias is None else y + bias.reshape(-1, *(1,) * n), input, n)
 
@@ -102,11 +104,10 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = each_rank(_conv_transpose
 
 
 def _adjoint(
-    n: int, y: Tensor, weight: Tensor, groups: int, whole: Any, stride: Any, dilation: Any
+    n: int, y: Tensor, weight: Tensor, whole: Any, stride: Any, dilation: Any, geometry: Any
 ) -> Tensor:
-    """The cotangent of the ``whole`` padded x of a convolution."""
-    geometry = _pairs(stride, (0,) * n, dilation, groups)
-    count, channels, frames = len(y), weight.shape[1] * groups, 1
+    """The cotangent of a convolution's x, as large as ``whole``."""
+    count, channels, frames = len(y), weight.shape[1] * geometry["groups"], 1
     if n == 3:
         frames, depth = weight.shape[2], y.shape[2]
         y = y.transpose(1, 2).flatten(0, 1)
