@@ -38,12 +38,11 @@ def _conv(
             x = _resized(x, dim, 0, x.shape[dim] + more)
     (edge,) = checked(name, n, padding=padding)
     size = conv.output_size(name, x.shape, weight.shape, stride, edge, dilation, groups)
-    count = len(x)
+    count, two = len(x), _pairs(stride, edge, dilation, groups)
     if n == 3:
         x = _resized(x, 2, -edge[0], x.shape[2] + 2 * edge[0])
         x = windows(x, dim=2, size=weight.shape[2], stride=stride[0], dilation=dilation[0])
         x = x.permute(0, 3, 1, 2, 4, 5).flatten(2, 3).flatten(0, 1)
-    two = _pairs(stride, edge, dilation, groups)
     y = conv.conv2d(_image(x, n), _kernel(weight, n), bias, **two)
     y = y.reshape(count, size[0], *y.shape[1:]).transpose(1, 2) if n == 3 else y
     return like(y.squeeze(2) if n == 1 else y, input, n)

@@ -43,11 +43,10 @@ def batched(name: str, input: Tensor, n: int) -> Tensor:
 
 def checked(name: str, n: int, **given: Any) -> list[tuple[int, ...]]:
     """Each size as one for each of n axes; paddings are at least 0, all others at least 1."""
-    found = [sizes(value, n, f"{name}: {what}") for what, value in given.items()]
-    if any(min(value) < ("pad" not in what) for what, value in zip(given, found, strict=True)):
-        given = dict(zip(given, found, strict=True))
-        raise ShapeError(f"{name}: {given}: expected paddings of at least 0, all else at least 1")
-    return found
+    found = {what: sizes(value, n, f"{name}: {what}") for what, value in given.items()}
+    if any(min(value) < ("padding" not in what) for what, value in found.items()):
+        raise ShapeError(f"{name}: {found}: expected paddings of at least 0, all else at least 1")
+    return list(found.values())
 
 
 def floating(name: str, input: Tensor) -> Tensor:
