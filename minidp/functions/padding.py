@@ -10,6 +10,7 @@ import numpy as np
 from minidp.create import full
 from minidp.errors import ArgumentError, ShapeError
 from minidp.ops.index import get, put, set_at
+from minidp.ops.windows import resample
 from minidp.placement import place
 from minidp.tensor import Tensor
 
@@ -55,7 +56,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
             at = np.arange(-a, n + b)
             rows = {"reflect": n - 1 - abs(n - 1 - abs(at)), "circular": at % n,
                     "replicate": np.clip(at, 0, n - 1)}[mode]  # fmt: skip
-            input = get(input, key=(slice(None),) * axis + (place(rows, input.device),))
+            if input.dtype.kind == "f":
+                input = resample(input, dim=axis, index=rows[:, None], weight=None)
+            else:
+                input = get(input, key=(slice(None),) * axis + (place(rows, input.device),))
     return input
 
 
