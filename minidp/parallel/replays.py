@@ -14,7 +14,7 @@ from minidp.parallel.chunk import Kind
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.native_step import NativeStep, Sums
 from minidp.parallel.replica import World
-from minidp.parallel.split import Share
+from minidp.parallel.split import Share, leads
 from minidp.tensor import Tensor
 
 KINDS = 8
@@ -86,8 +86,8 @@ class Replays:
                 starts = [[share.start * strides[0] for _, strides, _ in kind.layouts]
                           for share in split]  # fmt: skip
                 self._sums = self._sums or Sums(self.ends)
-                step = NativeStep(programs, self.ends, optimizer, starts, finite, deadline,
-                                  self._sums)  # fmt: skip
+                step = NativeStep(programs, self.ends, optimizer, starts, leads(split), finite,
+                                  deadline, self._sums)  # fmt: skip
             except GraphError as problem:
                 self.reason = str(problem)
         self._native[kind.key] = programs, step  # the last used is the last
