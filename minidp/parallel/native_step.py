@@ -128,6 +128,8 @@ class NativeStep:
         self.keys = [np.zeros((MOST, 4), np.uint64) for _ in found[0].recording.cells]
         self.tables = [Table(self, rank, each) for rank, each in enumerate(found)]
         del self.cells, self.given
+        for program in programs:
+            program.let_go()
 
     def fits(self, finite: bool) -> bool:
         """Whether inspections and the update are the same, but for numbers: then it
