@@ -2,9 +2,12 @@
 bytes of eager steps, and each step as a whole or not at all."""
 
 import importlib
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_capture import batches, images
 from training import everything
 
@@ -171,3 +174,40 @@ def test_a_step_that_fails_in_its_midst_leaves_no_trace(layer, replicas, row, ap
 
     *found, native = run(True)
     assert found == list(run(False)[:3]) and native and found[1] == 23
+
+
+NORMS = st.sampled_from([
+    nn.BatchNorm1d, partial(nn.BatchNorm1d, sync=False), partial(nn.BatchNorm1d, momentum=0.5),
+    partial(nn.BatchNorm1d, affine=False, sync=False), nn.LayerNorm, partial(nn.Dropout, 0.3),
+])  # fmt: skip
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, print_blob=True)
+@given(st.lists(st.tuples(NORMS, st.integers(2, 9)), min_size=1, max_size=4), st.integers(1, 4),
+       st.integers(5, 12), st.sampled_from([None, "raise"]), st.booleans(), st.data())  # fmt: skip
+def test_any_layers_between_replicas(blocks, replicas, rows, nan, is_weighted, data):
+    """Models of any layers that meet or follow, split in any way: the bytes of eager steps."""
+    workload = data.draw(st.lists(st.integers(1, 3), min_size=replicas, max_size=replicas))
+    if rows * min(workload) < 2 * sum(workload):
+        workload = [1] * replicas
+    options = {"devices": replicas, "workload": workload, "nan": nan}
+    loss = weighted if is_weighted else nn.CrossEntropyLoss()
+
+    def run(capture):
+        dp.manual_seed(0)
+        widths = [6, *[width for _, width in blocks]]
+        layers = [layer for (norm, width), before in zip(blocks, widths)
+                  for layer in (nn.Linear(before, width), made(norm, width), nn.Tanh())]  # fmt: skip
+        model = nn.Sequential(*layers, nn.Linear(widths[-1], 5))
+        optimizer = optim.Adam(model.parameters(), 0.01)
+        train = dp.Scheduler(model, loss, optimizer, capture=capture, **options)
+        losses = [train.run(batches("rows", 20, (max(rows, 2 * replicas),))) for _ in range(2)]
+        return everything(train), losses, train.progress.native
+
+    (*found, native), (*expected, _) = run(True), run(False)
+    assert found == expected and native >= 18
+
+
+def made(norm, width):
+    return norm() if getattr(norm, "func", None) is nn.Dropout else norm(width)
