@@ -197,9 +197,9 @@ def test_any_layers_between_replicas(blocks, replicas, rows, nan, is_weighted, d
     def run(capture):
         dp.manual_seed(0)
         widths = [6, *[width for _, width in blocks]]
-        layers = [layer for (norm, width), before in zip(blocks, widths)
-                  for layer in (nn.Linear(before, width), made(norm, width), nn.Tanh())]  # fmt: skip
-        model = nn.Sequential(*layers, nn.Linear(widths[-1], 5))
+        triples = [(nn.Linear(before, width), made(norm, width), nn.Tanh())
+                   for (norm, width), before in zip(blocks, widths)]  # fmt: skip
+        model = nn.Sequential(*sum(triples, ()), nn.Linear(widths[-1], 5))
         optimizer = optim.Adam(model.parameters(), 0.01)
         train = dp.Scheduler(model, loss, optimizer, capture=capture, **options)
         losses = [train.run(batches("rows", 20, (max(rows, 2 * replicas),))) for _ in range(2)]
