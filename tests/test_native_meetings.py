@@ -15,6 +15,7 @@ import minidp as dp
 from minidp import nn, optim
 from minidp.graph.program import native_calls
 from minidp.nn import functional as F
+from minidp.testing import inject
 
 if native_calls() is None:
     pytest.skip("compiled functions are switched off", allow_module_level=True)
@@ -174,6 +175,30 @@ def test_a_step_that_fails_in_its_midst_leaves_no_trace(layer, replicas, row, ap
 
     *found, native = run(True)
     assert found == list(run(False)[:3]) and native and found[1] == 23
+
+
+def fed(rows=5, steps=40):
+    return batches("rows", steps, (rows,))
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("before", ["accumulated", "failed"])
+def test_all_replicas_record_again_in_the_same_step(before, replicas):
+    """Also if some have run more steps than others, or the same rows in another kind of step."""
+    dp.manual_seed(0)
+    model = nn.Linear(6, 5)
+    train = dp.Scheduler(model, nn.CrossEntropyLoss(reduction="sum"),
+                         optim.SGD(model.parameters(), 0.01), devices=replicas, capture=True,
+                         workload=[1, 3, 1][:replicas])  # fmt: skip
+    if before == "accumulated":
+        train.run(fed(steps=1), accumulate=2)
+    else:
+        train.run(fed(steps=10))
+        fault = inject("raise", replica=1, step=12, at="forward")
+        with fault, pytest.raises(Exception, match="step 12"):
+            train.run(fed(steps=10))
+    train.run(fed())
+    assert train.progress.native > 30
 
 
 NORMS = st.sampled_from([
