@@ -121,3 +121,5 @@ def test_resized_where_channels_lie_side_by_side(shape):
         dx = resize.resample_input(last(want), length=shape[dim], **told)
         other = resize.resample_input(want, length=shape[dim], **told)
         np.testing.assert_allclose(dx, other, rtol=1e-5, atol=1e-5)
+        body = OPS["resample_input"].body(np, want, shape[dim], **told)
+        np.testing.assert_allclose(body, other, rtol=1e-5, atol=1e-5)

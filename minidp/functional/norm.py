@@ -228,8 +228,7 @@ def _rows(
     if len(given) == 2 and len(wanted) == 1:
         return _grouped(name, input, 1, weight, bias, eps, center)
     if input.numel() and input.dtype != float16 and (weight is None or weight.dtype == input.dtype):
-        axes = len(wanted)
-        return ops.layer_norm.first(input, weight, bias, axes=axes, eps=eps, center=center)
+        return ops.layer_norm.first(input, weight, bias, axes=len(wanted), eps=eps, center=center)
     rows, size = math.prod(given[: -len(wanted)]), math.prod(wanted)
     weight, bias = (v if v is None or v.ndim == 1 else v.reshape(size) for v in (weight, bias))
     y = _grouped(name, reshape(input, shape=(rows, size)), 1, weight, bias, eps, center)
