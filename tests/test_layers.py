@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,13 @@ def files(folder):
     return [f for f in found if folder != "minidp" or "kernels" not in f.relative_to(ROOT).parts]
 
 
+@cache
 def imports(path):
     """(line, module, names) of each import that runs, functions' own included."""
-    tree = ast.parse(path.read_text())
+    return list(found_imports(ast.parse(path.read_text())))
+
+
+def found_imports(tree):
     hidden = {
         id(inner) for node in ast.walk(tree)
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
