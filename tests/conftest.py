@@ -7,6 +7,7 @@ device themselves then run on the other kind.
 """
 
 import gc
+import os
 import re
 import signal
 import sys
@@ -31,9 +32,13 @@ def pytest_cmdline_main(config):
 
 
 def in_two(config):
-    """All quick tests, unless someone looks at a process or says himself how many there are."""
+    """All quick tests, unless someone looks at a process or says himself how many there are.
+
+    The processes read this file, too: they, and the runs of tests within a test, stay one.
+    """
     option = config.option
-    return (config.args_source is not config.ArgsSource.ARGS and option.markexpr == "not slow"
+    return ("PYTEST_XDIST_WORKER" not in os.environ
+            and config.args_source is not config.ArgsSource.ARGS and option.markexpr == "not slow"
             and not (option.usepdb or option.trace or option.collectonly)
             and option.capture != "no" and config.pluginmanager.hasplugin("xdist")
             and option.numprocesses is None and option.dist == "no" and not option.tx)  # fmt: skip
