@@ -213,11 +213,15 @@ def test_a_killed_run_goes_on_with_the_same_command_line(tmp_path):
     process = subprocess.Popen([*EXAMPLE, *command], env=OFFLINE, cwd=tmp_path, text=True,
                                stdout=subprocess.PIPE)  # fmt: skip
     assert process.stdout is not None
+    kept = lambda: sorted((tmp_path / "kept").glob("*.safetensors"))[::-1]  # noqa: E731
     lines = [process.stdout.readline() for _ in range(6)]
+    while len(kept()) < 2:
+        lines.append(process.stdout.readline())
+        assert lines[-1], lines
     assert any("no whole checkpoint in kept" in line for line in lines)
     process.kill()
     process.communicate(timeout=20)
-    newest, before = sorted((tmp_path / "kept").glob("*.safetensors"))[::-1][:2]
+    newest, before = kept()[:2]
     newest.write_bytes(newest.read_bytes()[:-9])
     done = len(dp.load(before)["history"])
     rest = run(*command, "--epochs", str(done + 1), cwd=tmp_path)
@@ -319,7 +323,8 @@ def test_scaling_measures_every_setting_and_draws(tmp_path):
     rows = [line.split() for line in done.stdout.splitlines()[2:-1]]
     assert [row[:2] for row in rows] == [[b, k] for b in ("16", "32") for k in ("1", "2", "3")]
     for batch, replicas, speed, efficiency, step, share, rest in rows:
-        assert float(speed.replace(",", "")) == pytest.approx(1000 * int(batch) / float(step), 0.02)
+        measured = pytest.approx(1000 * int(batch) / float(step), rel=0.02, abs=0.51)
+        assert float(speed.replace(",", "")) == measured
         assert float(rest) == pytest.approx(float(step) - float(share), abs=0.011)
         assert replicas != "1" or (efficiency == "100%" and rest == "0.00")
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
