@@ -2,9 +2,12 @@
 bytes of eager steps, and each step as a whole or not at all."""
 
 import importlib
+from functools import partial
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from test_capture import batches, images
 from training import everything
 
@@ -12,6 +15,7 @@ import minidp as dp
 from minidp import nn, optim
 from minidp.graph.program import native_calls
 from minidp.nn import functional as F
+from minidp.testing import inject
 
 if native_calls() is None:
     pytest.skip("compiled functions are switched off", allow_module_level=True)
@@ -171,3 +175,64 @@ def test_a_step_that_fails_in_its_midst_leaves_no_trace(layer, replicas, row, ap
 
     *found, native = run(True)
     assert found == list(run(False)[:3]) and native and found[1] == 23
+
+
+def fed(rows=5, steps=40):
+    return batches("rows", steps, (rows,))
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("before", ["accumulated", "failed"])
+def test_all_replicas_record_again_in_the_same_step(before, replicas):
+    """Also if some have run more steps than others, or the same rows in another kind of step."""
+    dp.manual_seed(0)
+    model = nn.Linear(6, 5)
+    train = dp.Scheduler(model, nn.CrossEntropyLoss(reduction="sum"),
+                         optim.SGD(model.parameters(), 0.01), devices=replicas, capture=True,
+                         workload=[1, 3, 1][:replicas])  # fmt: skip
+    if before == "accumulated":
+        train.run(fed(steps=1), accumulate=2)
+    else:
+        train.run(fed(steps=10))
+        fault = inject("raise", replica=1, step=12, at="forward")
+        with fault, pytest.raises(Exception, match="step 12"):
+            train.run(fed(steps=10))
+    train.run(fed())
+    assert train.progress.native > 30
+
+
+NORMS = st.sampled_from([
+    nn.BatchNorm1d, partial(nn.BatchNorm1d, sync=False), partial(nn.BatchNorm1d, momentum=0.5),
+    partial(nn.BatchNorm1d, affine=False, sync=False), nn.LayerNorm, partial(nn.Dropout, 0.3),
+])  # fmt: skip
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, print_blob=True)
+@given(st.lists(st.tuples(NORMS, st.integers(2, 9)), min_size=1, max_size=4), st.integers(1, 4),
+       st.integers(5, 12), st.sampled_from([None, "raise"]), st.booleans(), st.data())  # fmt: skip
+def test_any_layers_between_replicas(blocks, replicas, rows, nan, is_weighted, data):
+    """Models of any layers that meet or follow, split in any way: the bytes of eager steps."""
+    workload = data.draw(st.lists(st.integers(1, 3), min_size=replicas, max_size=replicas))
+    if rows * min(workload) < 2 * sum(workload):
+        workload = [1] * replicas
+    options = {"devices": replicas, "workload": workload, "nan": nan}
+    loss = weighted if is_weighted else nn.CrossEntropyLoss()
+
+    def run(capture):
+        dp.manual_seed(0)
+        widths = [6, *[width for _, width in blocks]]
+        triples = [(nn.Linear(before, width), made(norm, width), nn.Tanh())
+                   for (norm, width), before in zip(blocks, widths)]  # fmt: skip
+        model = nn.Sequential(*sum(triples, ()), nn.Linear(widths[-1], 5))
+        optimizer = optim.Adam(model.parameters(), 0.01)
+        train = dp.Scheduler(model, loss, optimizer, capture=capture, **options)
+        losses = [train.run(batches("rows", 20, (max(rows, 2 * replicas),))) for _ in range(2)]
+        return everything(train), losses, train.progress.native
+
+    (*found, native), (*expected, _) = run(True), run(False)
+    assert found == expected and native >= 18
+
+
+def made(norm, width):
+    return norm() if getattr(norm, "func", None) is nn.Dropout else norm(width)
