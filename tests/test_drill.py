@@ -31,7 +31,7 @@ PLACES = {"cpu:0-3": 4, "emu:0-1": 2}
 STEPS = 5
 """Steps of an epoch, whose last one has fewer rows."""
 LATE, DEADLINE = 2.8, 1.9
-"""Seconds; waits look at the clock once in one, and a busy processor may hold a replica up so long."""
+"""Seconds; waits look at the clock once in one, and a busy processor may hold a replica up."""
 
 
 def fresh(place, width=12, norm=True, **options):
