@@ -5,12 +5,16 @@ one compiled call, which does not hold the GIL. What each function computes is s
 2 n o p k c i j / groups flops at some 80 % of BLAS's speed, and columns of a few images in cache.
 """
 
+import math
+
 from ._blas import blas
 from ._columns import clear, convolve, correlate, scatter, scatter_planes
 from ._geometry import geometry
 from ._layout import channels_first, channels_last, ready
 from ._memory import empty
 from ._small import numbers, panels, plan_of
+
+ROW_VALUES = 1 << 17  # of g or of columns, for a row of an output: half a megabyte in float32
 
 
 def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
@@ -37,6 +41,12 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
         memory = [empty(shape, g.dtype) for shape in plan.shapes(0)]
         scatter(blas(), cotangents, ready(w), out, *memory, plan.by_pixel)
     return channels_first(dx)
+
+
+def serves_few(weights, width):
+    """Whether a row of an output so wide may be laid out at once: its columns, and g, in cache."""
+    k, *others = weights
+    return width * max(k, math.prod(others)) <= ROW_VALUES
 
 
 def conv2d_input_few(g, w, b=None, *, shape, stride, padding, dilation):

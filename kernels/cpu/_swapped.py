@@ -22,6 +22,12 @@ def are(weights, dtype, layer):
     return is_few and groups == 1 and tuple(stride) == (1, 1) and min(_edges(kernel, layer)) >= 0
 
 
+def serves(image, weights, dtype, layer):
+    """Whether its y is found so: not where rows are too long, as those of sequences may be."""
+    k, c, *kernel = weights
+    return are(weights, dtype, layer) and _by_columns.serves_few((c, k, *kernel), image[3])
+
+
 def forward(x, w, b, size, layer):
     """y (n, k, o, p), of which `size` is (o, p)."""
     return _by_columns.conv2d_input_few(x, _turned(w), b, shape=(len(x), len(w), *size),

@@ -48,7 +48,7 @@ def _convolved(x, w, b, layer, is_cut):
     if _multiplied.are(w.shape, layer[3]):
         return _convolved(_multiplied.repeated(x, len(w)), w, b, (*layer[:3], len(w)), is_cut)
     output = _tiling.output(x.shape[2:], w.shape, *layer)
-    if x.size and 0 not in output and _swapped.are(w.shape, x.dtype, layer):
+    if x.size and 0 not in output and _swapped.serves(x.shape, w.shape, x.dtype, layer):
         y = _swapped.forward(x, w, b, output, layer)
         return relu(y) if is_cut else y
     y = empty((len(x), *output, len(w)), x.dtype)
@@ -73,7 +73,7 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     layer = stride, padding, dilation, groups
     is_transformed = _winograd.fits(g, w.shape, g.shape[2:], *layer)
     is_sparse = not is_transformed and host() and _tiling.are_few(w.shape, g.dtype, groups)
-    if is_sparse and g.size and stride[1] <= 2:
+    if is_sparse and g.size and stride[1] <= 2 and _by_columns.serves_few(w.shape, g.shape[3]):
         return _by_columns.conv2d_input_few(g, w, shape=shape, stride=stride, padding=padding,
                                             dilation=dilation)  # fmt: skip
     if host() is None or is_sparse:
