@@ -84,7 +84,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         0: lambda: ops.copy(input), 1: lambda: transpose(flip(input, b), a, b),
         2: lambda: flip(input, a, b), 3: lambda: flip(transpose(input, a, b), b),
     }  # fmt: skip
-    return turns[k % 4]()
+    return turns[int(k % 4)]()
 
 
 @method("repeat")

@@ -37,15 +37,16 @@ UFUNCS = {
 def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
     """Give ``self`` the values of ``result``, and its node when that was recorded."""
     mode.check_change(self)
-    root = self.fresh()
+    root, leaf = self.fresh(), self.node is not None and self.is_leaf
     while root.base is not None and root.base.source is not None:
         root = root.base.source
+        leaf = leaf or (root.node is not None and root.is_leaf)
     if mode.grad and result.node is not None and root.base is not None:
         raise GraphError(
             f"{name}: a view that was made under no_grad() would be changed by what is recorded; "
             "make the view outside, or change it under no_grad() too"
         )
-    if mode.grad and root.node is not None and root.is_leaf:
+    if mode.grad and leaf:
         raise GraphError(
             f"{name}: a leaf that requires a gradient would be changed in place; do it in a "
             "`with no_grad():` block, or write x = x + ... for a new tensor"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.layout import axes_in_order, broadcast_to, movedim, reshape, unsqueeze
@@ -13,7 +14,7 @@ from minidp.ops import linalg as ops
 from minidp.ops.elementwise import where
 from minidp.ops.layout import diagonal
 from minidp.ops.reduce import sum
-from minidp.shapes import axis_of
+from minidp.shapes import axis_of, whole
 from minidp.tensor import Tensor, method
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cholesky_solve",
@@ -49,7 +50,7 @@ def matmul(input: Tensor, other: Any) -> Tensor:
     >>> dp.matmul(dp.ones(5, 2, 3), dp.ones(3, 4)).shape
     (5, 2, 4)
     """
-    b = other if isinstance(other, Tensor) else Tensor(other)
+    b = other if isinstance(other, Tensor) else _operand(other)
     if input.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul({input.shape}, {b.shape}): expected at least one axis each")
     left = unsqueeze(input, 0) if input.ndim == 1 else input
@@ -64,7 +65,12 @@ def matmul(input: Tensor, other: Any) -> Tensor:
 @method("__rmatmul__")
 def rmatmul(self: Tensor, other: Any) -> Tensor:
     """other @ self."""
-    return matmul(other if isinstance(other, Tensor) else Tensor(other), self)
+    return matmul(_operand(other), self)
+
+
+def _operand(x: Any) -> Tensor:
+    expect_tensors("matmul", x)
+    return x if isinstance(x, Tensor) else Tensor(x)
 
 
 def _product(name: str, first: int, second: int, text: str) -> Any:
@@ -164,8 +170,8 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum of products over pairs of axes: the last of ``a`` with the first of ``b``, or lists."""
-    if isinstance(dims, int):
-        dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    if (count := whole(dims)) is not None:
+        dims = (list(range(a.ndim - count, a.ndim)), list(range(count)))
     left, right = (axes_in_order("tensordot", each, x.ndim)
                    for x, each in zip((a, b), dims, strict=True))  # fmt: skip
     for i, j in zip(left, right, strict=False):  # an axis of length 1 goes with any
