@@ -61,7 +61,7 @@ def promoted(op: Op, arrays: list[Array]) -> list[Array]:
         if found is None:
             if type(array) is float or type(array) is int:
                 weak = True
-            elif not (array is None or isinstance(array, (int, float))):
+            elif not (isinstance(array, (int, float)) or (array is None and op.optional)):
                 raise DTypeError(
                     f"{op.name}: expected tensors, arrays or numbers, got a {type(array).__name__}"
                 )

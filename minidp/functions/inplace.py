@@ -55,6 +55,8 @@ def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
         raise ShapeError(f"{name}: the result has shape {result.shape}, the tensor {self.shape}")
     if category(result.dtype) > category(self.dtype):
         raise DTypeError(f"{name}: a result of {result.dtype} does not fit into {self.dtype}")
+    if not getattr(self.array.flags, "writeable", True):
+        raise GraphError(f"{name}: an expanded tensor or a read-only array; change a .clone()")
     aside(setitem, self.array, ..., result.array)
     self.changed()
     if mode.grad:

@@ -90,7 +90,7 @@ def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Side by side: along axis 1, vectors along axis 0."""
     parts = atleast_1d(tuple(tensors))
-    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+    return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
