@@ -218,7 +218,7 @@ def _grouped(
 
 
 def _rows(
-    name: str, input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
+    name: str, input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None,
     eps: float, center: bool,
 ) -> Tensor:  # fmt: skip
     """The last axes, of ``shape``, normalised together."""

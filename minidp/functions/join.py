@@ -161,7 +161,7 @@ def tensor_split(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """So many pieces along ``dim``, the first ones longer by one; or cut before the indices."""
     axis = real_axis(input, "tensor_split", dim)
-    given = [x for x in (indices_or_sections, indices, sections) if x is not None]
+    given: Any = [x for x in (indices_or_sections, indices, sections) if x is not None]
     total, (cuts,) = input.shape[axis], given
     cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
     if (count := whole(cuts)) is not None:
