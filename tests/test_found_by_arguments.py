@@ -91,7 +91,7 @@ WHOLE = [
     lambda n: F.layer_norm(X, n + 3), lambda n: nn.LayerNorm(n + 3)(X),
     lambda n: nn.MaxPool2d(n, n)(IMAGE), lambda n: dp.zeros(n, n), lambda n: dp.arange(n),
     lambda n: F.layer_norm(X, (4,), eps=n), lambda n: F.leaky_relu(-X, n),
-    lambda n: F.softmax(X, n),
+    lambda n: F.softmax(X, n), lambda n: F.adaptive_avg_pool2d(IMAGE, (n, 3)),
 ]  # fmt: skip
 
 
@@ -151,3 +151,22 @@ def test_distributions_tell_what_they_are():
     coin = given.Bernoulli(dp.tensor([0.2, 0.8]))
     assert coin.enumerate_support().tolist() == [[0, 0], [1, 1]]
     assert coin.enumerate_support(expand=False).tolist() == [[0], [1]]
+
+
+def test_sizes_and_dtypes_that_were_let_pass():
+    with pytest.raises(ShapeError, match="output_size"):
+        F.adaptive_avg_pool1d(X, 2.0)
+    with pytest.raises(DTypeError, match="conv_transpose1d"):
+        F.conv_transpose1d(X[:1], dp.ones(1, 1, 2), dp.ones(1).double())
+    infinite = dp.tensor([math.inf, 1.0])
+    for var in (1.5, dp.tensor([1.5, 1.5])):
+        losses = F.gaussian_nll_loss(infinite, dp.zeros(2), var, reduction="none")
+        assert losses[0].item() == math.inf and 0.5 < losses[1].item() < 0.6
+
+
+def test_options_that_are_numpys_are_printed():
+    one, two = np.int64(1), np.int64(2)
+    assert repr(nn.Conv2d(two, two, two, groups=two)).endswith("stride=(1, 1), groups=2)")
+    assert repr(nn.ReLU(np.True_)) == "ReLU(inplace=True)"
+    assert "num_layers=2" in repr(nn.LSTM(two, two, two))
+    assert "padding_idx=1" in repr(nn.Embedding(two, two, padding_idx=one))

@@ -23,7 +23,6 @@ from minidp.ops.collective import all_reduce
 from minidp.ops.elementwise import full_like
 from minidp.ops.layout import concat, embed, reshape
 from minidp.ops.windows import windows
-from minidp.shapes import whole
 from minidp.tensor import Tensor
 from minidp.types import Shape, float16, float32
 
@@ -222,7 +221,7 @@ def _rows(
     eps: float, center: bool,
 ) -> Tensor:  # fmt: skip
     """The last axes, of ``shape``, normalised together."""
-    wanted = (shape,) if whole(shape) is not None else tuple(shape)
+    wanted = (int(shape),) if hasattr(shape, "__index__") else tuple(shape)
     given = input.shape
     if not wanted or given[-len(wanted) :] != wanted:
         raise ShapeError(f"{name}: normalized_shape={wanted}: expected input of shape (..., "

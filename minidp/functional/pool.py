@@ -173,6 +173,7 @@ def _adaptive(name: str, shape: Any, output_size: Any) -> tuple[list[Any], Any]:
     """(windows, length) along each axis of ``shape``; the kernel, if windows are all alike."""
     n = len(shape)
     given = (output_size,) * n if not isinstance(output_size, (tuple, list)) else output_size
+    given = [n if n is None else sizes(n, 1, f"{name}: output_size")[0] for n in given]
     if len(given) != n or any(size is not None and size < 0 for size in given):
         raise ShapeError(f"{name}: output_size={output_size!r}: expected {n} sizes of at least 0")
     if 0 in shape:
