@@ -12,7 +12,7 @@ from minidp.device import device as as_device
 from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.mode import mode
 from minidp.promotion import dtype_of
-from minidp.types import Array, DType, promote
+from minidp.types import Array, DType, bool_, int64, promote
 
 
 def as_array(values: Any, dtype: Any = None) -> Array:
@@ -47,13 +47,17 @@ def _fitted(array: Array, dtype: Any) -> Array:
     return result
 
 
+PLAIN = {float: None, int: int64, bool: bool_}
+"""The dtypes of Python's numbers; None: the default one."""
+
+
 def _dtypes(values: Any) -> set[DType]:
     """The dtypes of numbers, tensors and arrays in nested sequences."""
     if not isinstance(values, (list, tuple)):
         return {dtype_of(values)}
     kinds = set(map(type, values))
-    if kinds <= {float, int, bool}:  # the usual ones, without looking at each
-        return {dtype_of(kind()) for kind in kinds}
+    if kinds <= PLAIN.keys():  # the usual ones, without looking at each
+        return {PLAIN[kind] or mode.default_dtype for kind in kinds}
     return set().union(*map(_dtypes, values))
 
 
