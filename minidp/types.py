@@ -48,10 +48,9 @@ def as_dtype(dtype: Any) -> DType:
 
 def numeric(array: Array) -> Array:
     """The array; a DTypeError where it is not of numbers that ops compute with."""
-    dtype = array.dtype
-    if dtype.char not in NUMBERS or not dtype.isnative:
-        raise DTypeError(f"an array of {dtype.str}: expected one of {', '.join(BY_NAME)}, in this "
-                         "machine's order of bytes: convert it with .astype(...)")  # fmt: skip
+    if array.dtype.char not in NUMBERS:
+        raise DTypeError(f"an array of {array.dtype}: expected one of {', '.join(BY_NAME)}: "
+                         "convert it with .astype(...)")  # fmt: skip
     return array
 
 

@@ -47,16 +47,16 @@ def test_what_is_no_number_makes_no_array_of_objects(wrong):
 
 
 def test_arrays_of_other_kinds_are_refused():
-    for array in (np.ones(2, "c8"), np.ones(2, ">f4"), np.array(["2020-01-01"], "M8[D]"),
-                  np.array(["a"]), np.array([object()]), np.ones(2, "g")):  # fmt: skip
+    for array in (np.ones(2, "c8"), np.array(["2020-01-01"], "M8[D]"), np.array(["a"]),
+                  np.array([object()]), np.ones(2, "g")):  # fmt: skip
         for made in (dp.Tensor, dp.from_numpy, dp.as_tensor, dp.tensor):
             with pytest.raises(DTypeError):
                 made(array)
     with pytest.raises(DTypeError):
         dp.ones(2) + np.ones(2, "c8")
-    with pytest.raises(DTypeError, match="c16"):
+    with pytest.raises(DTypeError, match="complex128"):
         dp.linspace(0, 1j, 3)
-    assert dp.from_numpy(np.ones(2, "=f4")).dtype is dp.float32
+    assert (dp.from_numpy(np.ones(2, ">f4")) + 1).tolist() == [2, 2]
 
 
 def test_lists_of_several_dtypes_promote():
