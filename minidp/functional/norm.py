@@ -214,10 +214,8 @@ def _grouped(
     return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
 
 
-def _rows(
-    name: str, input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None,
-    eps: float, center: bool,
-) -> Tensor:  # fmt: skip
+def _rows(name: str, input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None,
+          eps: float, center: bool) -> Tensor:  # fmt: skip
     """The last axes, of ``shape``, normalised together."""
     wanted = (int(shape),) if hasattr(shape, "__index__") else tuple(shape)
     given = input.shape
