@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import DTypeError, GraphError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from minidp.functions import comparison, elementwise, methods  # noqa: F401  (for Tensor)
 from minidp.functions.linalg import matmul
 from minidp.mode import aside, mode
@@ -56,7 +56,7 @@ def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
     if category(result.dtype) > category(self.dtype):
         raise DTypeError(f"{name}: a result of {result.dtype} does not fit into {self.dtype}")
     if not getattr(self.array.flags, "writeable", True):
-        raise GraphError(f"{name}: an expanded tensor or a read-only array; change a .clone()")
+        raise ArgumentError(f"{name}: an expanded tensor or a read-only array; take a .clone()")
     aside(setitem, self.array, ..., result.array)
     self.changed()
     if mode.grad:
