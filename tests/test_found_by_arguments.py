@@ -16,18 +16,21 @@ class Foreign:
     """An operand that knows what to do with a tensor on its left, which does not know it."""
 
     __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __rpow__ = __rand__ = lambda self, other: 7
+    __rmatmul__ = __radd__
     __gt__ = __eq__ = lambda self, other: 7
 
 
 @pytest.mark.parametrize("dtype", [dp.float32, dp.int64, dp.bool])
 def test_operators_ask_the_other_operand(dtype):
     x, other = dp.ones(3, dtype=dtype), Foreign()
-    given = [x + other, x * other, x / other, x - other, x**other, x < other, x == other]
-    assert given == [7] * 7 and (dtype.kind == "f" or x & other == 7)
+    given = [x + other, x * other, x / other, x - other, x**other, x @ other, x < other, x == other]
+    assert given == [7] * 8 and (dtype.kind == "f" or x & other == 7)
     assert [0] * dp.tensor(3) == [0, 0, 0] and "ab" * dp.tensor(2) == "abab"
     for wrong in (None, "a", [1, 2, 3], (1,), {}, 1j, Fraction(1, 2), object()):
         with pytest.raises(TypeError):
             x + wrong
+        with pytest.raises(TypeError):
+            x @ wrong
         with pytest.raises(TypeError):
             wrong * x if not isinstance(wrong, (str, list, tuple)) else wrong - x
         assert (x == wrong) is False and (x != wrong) is True

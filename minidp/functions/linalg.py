@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from minidp.arguments import expect_tensors
 from minidp.errors import ShapeError
 from minidp.functions.arrange import tril, triu
 from minidp.functions.layout import axes_in_order, broadcast_to, movedim, reshape, unsqueeze
@@ -43,14 +42,14 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return ops.solve(lower.mT, ops.solve(lower, input))
 
 
-@method("matmul", "__matmul__")
+@method()
 def matmul(input: Tensor, other: Any) -> Tensor:
     """Matrix product; a vector on either side is a row or a column whose axis is dropped.
 
     >>> dp.matmul(dp.ones(5, 2, 3), dp.ones(3, 4)).shape
     (5, 2, 4)
     """
-    b = other if isinstance(other, Tensor) else _operand(other)
+    b = other if isinstance(other, Tensor) else Tensor(other)
     if input.ndim == 0 or b.ndim == 0:
         raise ShapeError(f"matmul({input.shape}, {b.shape}): expected at least one axis each")
     left = unsqueeze(input, 0) if input.ndim == 1 else input
@@ -62,15 +61,15 @@ def matmul(input: Tensor, other: Any) -> Tensor:
     return y
 
 
+@method("__matmul__")
+def _matmul(self: Tensor, other: Any) -> Any:
+    return matmul(self, other) if hasattr(other, "dtype") else NotImplemented
+
+
 @method("__rmatmul__")
 def rmatmul(self: Tensor, other: Any) -> Tensor:
     """other @ self."""
-    return matmul(_operand(other), self)
-
-
-def _operand(x: Any) -> Tensor:
-    expect_tensors("matmul", x)
-    return x if isinstance(x, Tensor) else Tensor(x)
+    return matmul(other if isinstance(other, Tensor) else Tensor(other), self)
 
 
 def _product(name: str, first: int, second: int, text: str) -> Any:
