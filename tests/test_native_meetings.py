@@ -118,7 +118,7 @@ def test_statistics_follow_natively(layer, replicas):
 @pytest.mark.parametrize("layer", ["shared", "local", "several"])
 @pytest.mark.parametrize("options", [
     {"workload": [3, 1]}, {"nan": "raise"}, {"bucket_kib": 0.1}, {"loss": weighted},
-], ids=str)  # fmt: skip
+], ids=" ".join)  # fmt: skip
 def test_in_several_kinds_of_run(layer, options, apart):
     options = {"layer": LAYERS[layer], "devices": 2, **options}
     found, native = outcome(**options, capture=True)

@@ -109,7 +109,7 @@ def test_every_rule_has_its_numbers_step_by_step(optimizer):
     {"devices": 2, "loss": nn.CrossEntropyLoss(dp.tensor([1.0, 0, 2, 3, 1]), label_smoothing=0.1)},
     {"devices": 2, "loss": lambda scores, y: scores.square().mean()},
     {"devices": 2, "loss": nn.CrossEntropyLoss(reduction="sum")},
-], ids=str)  # fmt: skip
+], ids=lambda options: str(options).split(" at 0x")[0])  # fmt: skip
 def test_in_many_kinds_of_run(options):
     both(passes_of(sizes=(7,)), native=38, **options)
 
