@@ -179,7 +179,8 @@ class Walk:
         """What there is to do at a leaf, at one output of several, and where nothing arrived."""
         if g is not None:
             self.arrived[node] = None
-            g = self.deliver(node, g)
+            if node.op is None or self.wanted is not None or node.hooks is not None:
+                g = self.deliver(node, g)
             if node.slot is not None:
                 parent = node.parents[0]
                 slots = self.arrived[parent] = self.arrived[parent] or {}

@@ -144,6 +144,12 @@ class Op:
             return view(self, inputs[0], constants)
         return apply(self, inputs, constants)
 
+    def first(self, *inputs: Any, **constants: Any) -> Any:
+        """The first of several outputs, where no other one is wanted: they get no Tensors."""
+        if (len(inputs), len(constants)) != self.counts:
+            inputs, constants = self.bind(inputs, constants)
+        return apply(self, inputs, constants, first=True)
+
     def bind(
         self, inputs: tuple[Any, ...], given: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:

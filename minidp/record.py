@@ -8,7 +8,7 @@ call the rules.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,8 +90,16 @@ def _picker(keep: list[tuple[str, int]], inputs: int, outputs: int) -> Pick:
     return pick
 
 
-def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
-    """Run ``op``; when an input is a Tensor, wrap the result and record how it was made."""
+PLAIN = frozenset((np.ndarray, type(None)))
+
+
+def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any], first: bool = False) -> Any:
+    """Run ``op``; when an input is a Tensor, wrap the result and record how it was made.
+
+    With ``first`` of several outputs only that one is wanted."""
+    if PLAIN.issuperset(map(type, inputs)) and mode.watch is None:  # in rules
+        result = op.compute(list(inputs), constants)
+        return result[0] if first else result
     arrays: list[Array] = []
     parents: list[Node | None] = []
     versions: list[Version | None] = []
@@ -129,16 +137,17 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         if watch is not None:
             results = () if op.writes else result if several else (result,)
             watch.ran(op, arrays, constants, results, ())
-        return result
-    tensors = [wrap(y) for y in result] if several else [wrap(result)]
+        return result[0] if first else result
+    results = result if several else (result,)
+    tensors = [wrap(y) for y in (results[:1] if first and watch is None else results)]
     if op.view:
         for tensor in tensors:
             share_version(op, source, constants, tensor)
     if tracked and op.rules and mode.grad:
-        _record(op, arrays, parents, versions, constants, tensors)
+        _record(op, arrays, parents, versions, constants, tensors, results)
     if watch is not None:
         watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
-    return tuple(tensors) if several else tensors[0]
+    return tuple(tensors) if several and not first else tensors[0]
 
 
 def _plain(constant: Any) -> Any:
@@ -156,17 +165,17 @@ def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:
 
 def _record(
     op: Op, arrays: list[Array], parents: list[Node | None], versions: list[Version | None],
-    constants: dict[str, Any], tensors: list[Tensor],
+    constants: dict[str, Any], tensors: list[Tensor], results: Sequence[Array],
 ) -> None:  # fmt: skip
     """Tie the results to a node that keeps what the rules of this op ask for."""
     plan, main = op.plan(parents), tensors[op.differentiable[0]]
     array = main.array
     if not plan.calls or array.dtype.kind != "f":
         return
-    if plan.pick is not None and len(tensors) == 1:
+    if plan.pick is not None and len(results) == 1:
         saved = plan.pick(*arrays, array)
     else:
-        results = [tensor.array for tensor in tensors]
+        results = [*[tensor.array for tensor in tensors], *results[len(tensors) :]]
         saved = (
             plan.pick(*arrays, *results[: len(op.outputs)])
             if plan.pick is not None
@@ -174,6 +183,7 @@ def _record(
         )
     for tensor in tensors:
         versions.append(tensor.version)
+    versions += [None] * (len(results) - len(tensors))
     node = recorded(array, op, plan, tuple(parents), saved, versions, constants)
     if not op.several:
         main.node = node
@@ -182,7 +192,7 @@ def _record(
         tensor.node = pick(node, tensor, i)
 
 
-def _kept(kind: str, position: int, arrays: list[Array], results: list[Array]) -> Any:
+def _kept(kind: str, position: int, arrays: list[Array], results: Sequence[Array]) -> Any:
     """What a rule asks for: an array, a shape, or all variadic arguments."""
     values = arrays if kind in ("input", "shape") else results
     if kind in ("input", "output"):

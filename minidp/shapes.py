@@ -178,10 +178,15 @@ def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, .
     return tuple(axes) if ndim else ()
 
 
+INTEGERS = frozenset((int,))
+
+
 def sizes(value: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
     """One size for each of ``count`` axes, from one number for all or from that many."""
     if type(value) is int:
         return (value,) * count
+    if type(value) is tuple and len(value) == count and INTEGERS.issuperset(map(type, value)):
+        return value
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     values = values * count if len(values) == 1 else values
     found = [whole(each) for each in values]

@@ -135,14 +135,15 @@ def test_a_rows_bytes_do_not_depend_on_others(sizes):
 
 @needs_vectors
 @pytest.mark.parametrize("dtype", RELATIVE)
-@pytest.mark.parametrize("sizes", [(2, 16), (15, 17), (16, 40), (600, 33), (1025, 16), (7, 15)])
+@pytest.mark.parametrize("sizes", [(2, 16), (15, 17), (16, 40), (600, 33), (1025, 16), (7, 15),
+                                   (33, 1), (40, 2), (1025, 7), (3, 5)])  # fmt: skip
 def test_a_few_rows_have_the_bytes_they_have_among_many(sizes, dtype):
     c, k = sizes
     x, w, b = values(30, c, dtype=dtype), values(k, c, dtype=dtype), values(k, dtype=dtype)
     x[3, c // 2] = np.inf
     for bias in (b, None):
         many = linalg.linear(x, w, bias)
-        for rows in range(1, 9):
+        for rows in (*range(1, 9), 16, 17, 28):
             few = linalg.linear(x[2 : 2 + rows], w, bias)
             assert few.tobytes() == many[2 : 2 + rows].tobytes()
 

@@ -100,3 +100,26 @@ assert np.allclose(dx, 0, atol=1e-5)
 def test_large_arrays_without_the_compiler():
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     subprocess.run([sys.executable, "-c", WITHOUT], env=environment, check=True, timeout=120)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape, groups", [((2, 8, 5, 7), 2), ((1, 33, 3, 4), 3), ((3, 16, 9), 16),
+                                           ((2, 9, 13), 1), ((0, 8, 3, 3), 2), ((2, 64, 11, 9), 32),
+                                           ((1, 8, 70, 3), 4)])  # fmt: skip
+def test_groups_of_channels_that_lie_side_by_side(shape, groups, dtype):
+    """As in other memory, and again side by side; the bytes of an image do not depend on others."""
+    x, g = drawn(*shape, mean=3.0, dtype=dtype), drawn(*shape, seed=1, dtype=dtype)
+    last = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1)
+    weight, bias = drawn(shape[1], seed=2, dtype=dtype), drawn(shape[1], seed=3, dtype=dtype)
+    near = {"rtol": 1e-4, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-10}
+    for scale, shift, center in ((weight, bias, True), (weight, None, False), (None, bias, True)):
+        options = {"groups": groups, "eps": EPS, "center": center}
+        found = normalize.group_norm(last, scale, shift, **options)
+        back = normalize.group_norm_back(g, last, *found[1:], scale, center=center)
+        want = normalize.group_norm(x, scale, shift, **options)
+        others = normalize.group_norm_back(g, x, *want[1:], scale, center=center)
+        for one, other in zip((*found, *back), (*want, *others), strict=True):
+            np.testing.assert_allclose(one, other, **near)
+        assert np.moveaxis(found[0], 1, -1).flags.c_contiguous
+        alone = normalize.group_norm(last[:1], scale, shift, **options)
+        assert np.array_equal(alone[0], found[0][:1])

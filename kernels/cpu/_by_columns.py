@@ -5,11 +5,16 @@ one compiled call, which does not hold the GIL. What each function computes is s
 2 n o p k c i j / groups flops at some 80 % of BLAS's speed, and columns of a few images in cache.
 """
 
+import math
+
 from ._blas import blas
-from ._columns import clear, convolve, correlate, scatter
+from ._columns import clear, convolve, correlate, scatter, scatter_planes
 from ._geometry import geometry
 from ._layout import channels_first, channels_last, ready
 from ._memory import empty
+from ._small import numbers, panels, plan_of
+
+ROW_VALUES = 1 << 17  # of g or of columns, for a row of an output: half a megabyte in float32
 
 
 def conv2d(x, w, b=None, *, stride, padding, dilation, groups):
@@ -35,6 +40,27 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
         cotangents, out = channels_last(g).reshape(n, -1, len(w)), dx.reshape(n, *plan.lines)
         memory = [empty(shape, g.dtype) for shape in plan.shapes(0)]
         scatter(blas(), cotangents, ready(w), out, *memory, plan.by_pixel)
+    return channels_first(dx)
+
+
+def serves_few(weights, width):
+    """Whether a row of an output so wide may be laid out at once: its columns, and g, in cache."""
+    k, *others = weights
+    return width * max(k, math.prod(others)) <= ROW_VALUES
+
+
+def conv2d_input_few(g, w, b=None, *, shape, stride, padding, dilation):
+    """The same of a few channels, with a bias for each: they are planes meanwhile."""
+    n, c, *image = shape
+    plan = geometry((*image,), w.shape, stride, padding, dilation, 1)
+    dx = empty((n, *image, c), g.dtype)
+    if dx.size:
+        cotangents, out = channels_last(g).reshape(n, -1, len(w)), dx.reshape(n, *plan.lines)
+        planes, matrix, col = (empty(shape, g.dtype) for shape in plan.planes)
+        bias = empty(0, g.dtype) if b is None else ready(b)
+        laid = empty(panels(len(w), col.shape[1], g.dtype), g.dtype)
+        scatter_planes(plan_of(g.dtype, frozenset({len(col)})), numbers(), cotangents, ready(w),
+                       bias, out, planes, matrix, laid, col, plan.by_plane)  # fmt: skip
     return channels_first(dx)
 
 

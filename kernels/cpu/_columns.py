@@ -8,6 +8,7 @@ image. Images are channels last; `sizes`, frame, packed matrix and col come from
 
 from ._blas import add_product
 from ._jit import compiled, copy, part
+from ._small import product, turned
 
 
 @part
@@ -143,6 +144,51 @@ def scatter(blas, g, w, dx, frame, matrix, col, sizes):
             add_windows(col, frame, first, last, c, sizes)
         for i in range(dx.shape[1]):
             copy(frame[ph + i][pw * c :], dx[image, i])
+
+
+@compiled
+def scatter_planes(plan, numbers, g, w, bias, dx, planes, matrix, panels, col, sizes):
+    """`scatter` of a few channels c, which lie apart meanwhile: planes (c, rows, pixels) from which
+    on `bias` (c, or empty) sums are added, tap by tap, for all pixels of a row side by side. By
+    register tiles: see `_small`, which is told `plan` and `numbers`."""
+    (o, p), _, _, (ph, pw), _, (_, rows), _ = sizes
+    (_, filters, taps), item, width = matrix.shape, w.itemsize, plan[0]
+    pack(w, matrix)
+    for image in range(dx.shape[0]):
+        for channel in range(planes.shape[0]):
+            planes[channel] = bias[channel] if bias.shape[0] else 0
+        for first in range(0, o, rows):
+            last = min(o, first + rows)
+            pixels = (last - first) * p
+            turned(plan, g[image][first * p : last * p], panels)
+            clear(col)
+            product(plan, numbers, item, (taps, filters, pixels), matrix.ctypes.data, (1, taps),
+                    panels.ctypes.data, (width * filters, width), col.ctypes.data,
+                    col.shape[1])  # fmt: skip
+            add_rows(col, planes, first, last, sizes)
+        for i in range(dx.shape[1]):
+            for channel in range(planes.shape[0]):
+                source, line = planes[channel, ph + i][pw:], dx[image, i][channel:]
+                for j in range(dx.shape[2] // planes.shape[0]):
+                    line[j * planes.shape[0]] = source[j]
+
+
+@part
+def add_rows(col, planes, first, last, sizes):
+    """Add the rows of `col` (taps and channels, pixels) to their windows, some rows of pixels."""
+    (_, p), (kh, kw), (sh, sw), _, (dh, dw), _, _ = sizes
+    c = planes.shape[0]
+    for row in range(kh * kw * c):
+        a, b, channel = row // (kw * c), row // c % kw, row % c
+        for i in range(last - first):
+            target = planes[channel, (first + i) * sh + a * dh][b * dw :]
+            source = col[row][i * p : (i + 1) * p]
+            if sw == 1:
+                for j in range(p):
+                    target[j] += source[j]
+            else:
+                for j in range(p):
+                    target[j * sw] += source[j]
 
 
 @compiled

@@ -213,7 +213,7 @@ class Correlation(Plan):
         strip = max(1, min(o, CHAIN // longest))
         self.sizes = Products(o, strip, self.image, depth, sh, dh, self.padding[0], self.kernel,
                               self.width, self.blocks, across)  # fmt: skip
-        self.unpacking = 1, self.filters, 1, self.taps, across, self.target.lanes(self.dtype)
+        self.unpacking = 1, self.filters, 1, self.taps, across, self.target.lanes(self.dtype), 1
 
 
 _correlation = lru_cache(maxsize=512)(Correlation)

@@ -85,11 +85,14 @@ def pack_points(kernel, w, packed, sizes):
 
 @nest
 def unpack(kernel, total, w, sizes):
-    """Sums (groups, taps, rows, width) of a weight gradient as w (k, c/groups, i * j)."""
-    groups, columns, rows, taps, width, lanes = sizes
-    item = w.itemsize
+    """Sums (groups, taps, rows, width) of a weight gradient as w (k, c/groups, i * j); of `joined`
+    groups, whose sums are those of one, each has some of the rows and columns."""
+    groups, columns, rows, taps, width, lanes, joined = sizes
+    item, step = w.itemsize, rows * joined * width
     for group in range(groups):
-        source = total.ctypes.data + group * taps * rows * width * item
+        own = group % joined
+        begin = (group - own) * taps * rows * width + own * (rows * width + columns)
+        source = total.ctypes.data + begin * item
         target = w.ctypes.data + group * columns * rows * taps * item
         if taps == 1:
             turn(kernel, lanes, item, source, target, rows, columns, width, rows)
@@ -98,7 +101,7 @@ def unpack(kernel, total, w, sizes):
             for row in range(rows):
                 turn(kernel, lanes, item, source + (row * width + first) * item,
                      target + (first * rows + row) * taps * item, taps, min(lanes, columns - first),
-                     rows * width, rows * taps)  # fmt: skip
+                     step, rows * taps)  # fmt: skip
 
 
 @nest

@@ -1,4 +1,5 @@
-"""A few rows by a matrix whose columns are contiguous, y = bias + x w^T: nothing is laid out anew.
+"""A few rows by a matrix whose columns are contiguous, y = bias + x w^T, or many rows by one of few
+columns: nothing is laid out anew.
 
 A register tile wants a vector of b for each term, which is a column of w. For many rows it is worth
 turning w in memory; for a few, blocks of 16 outputs by 16 terms are turned in registers and used
@@ -13,12 +14,13 @@ from llvmlite import ir
 
 from ._machine_code import INTEGER, address, call, host
 from ._memory import empty
-from ._microkernel import POINTER, Vectors
 from ._nests import nest
-from ._transpose import turned
+from ._transpose import transpose, turn
+from ._transpose import turned as turned_block
+from ._vectors import POINTER, Vectors
 
 MOST = 7  # rows: their sums, and a block, are in registers
-START = "zero", "bias", "add"
+START = "zero", "bias", "own bias", "add"
 
 
 def dots(target, dtype, rows, start, relu=False):
@@ -26,7 +28,8 @@ def dots(target, dtype, rows, start, relu=False):
 
     (x, w, y, bias, terms, x row, w row, y row)
 
-    where rows are distances in values; `start` is "zero", "bias" or "add" (to y).
+    where rows are distances in values; `start` is "zero", "bias" (of each output), "own bias" (of
+    each row) or "add" (to y).
     With `relu` negative results become 0.
     """
     return address(target, write, np.dtype(dtype).char, rows, start, relu)
@@ -47,9 +50,12 @@ class _Dots:
         *places, terms, x_row, w_row, y_row = self.function.args
         x, w, y, bias = (build.inttoptr(place, POINTER) for place in places)
         self.x_row, self.w_row, y_row = (v.bytes(build, step) for step in (x_row, w_row, y_row))
-        first = self.whole(build, bias) if start == "bias" else v.zero
+        first = [self.whole(build, bias) if start == "bias" else v.zero] * self.rows
+        if start == "own bias":
+            places = [build.gep(bias, [INTEGER(i * v.size)]) for i in range(self.rows)]
+            first = [v.number(build, place) for place in places]
         blocks, rest = (divide(terms, INTEGER(v.lanes)) for divide in (build.sdiv, build.srem))
-        build, x, w, sums = self.loop(build, blocks, x, w, [first] * self.rows)
+        build, x, w, sums = self.loop(build, blocks, x, w, first)
         sums = self.tail(build, rest, x, w, sums)
         for value in sums:
             kept = self.whole(build, y) if start == "add" else None
@@ -91,7 +97,7 @@ class _Dots:
         for _ in range(v.lanes):
             values.append(load(w))
             w = build.gep(w, [self.w_row])
-        return turned(v, build, values)
+        return turned_block(v, build, values)
 
     def added(self, build, x, columns, sums, exist=None):
         """The sums of all rows with a block's terms, or with as many as exist."""
@@ -121,28 +127,52 @@ class _Dots:
         return values
 
 
-def few_rows(x, w, bias, chunk, relu=False):
-    """bias + x w^T for C-contiguous x and w, of at least as many outputs as a vector has lanes;
-    with `relu` 0 for what is less."""
-    y, target = empty((len(x), len(w)), x.dtype), host()
-    first, is_one = "zero" if bias is None else "bias", chunk == w.shape[1]
+def are_few(x, w):
+    """Whether x has few rows, or w, and the other one as many as a vector has lanes."""
+    lanes = host().lanes(x.dtype)
+    return w.flags.carray and min(len(x), len(w)) <= MOST and max(len(x), len(w)) >= lanes
+
+
+def few(x, w, bias, y, chunk, relu=False):
+    """y = bias + x w^T for C-contiguous x, w and y, with `relu` 0 for what is less. Few outputs of
+    many rows are the rows of y^T = w x^T."""
+    if len(x) <= MOST and len(w) >= host().lanes(x.dtype):
+        _rows(x, w, bias, y, chunk, relu, False)
+    elif len(w) == 1:
+        _rows(w, x, bias, y.reshape(1, -1), chunk, relu, True)
+    else:
+        turned = empty((len(w), len(x)), x.dtype)
+        _rows(w, x, bias, turned, chunk, relu, True)
+        _turn(transpose(host(), x.dtype), host().lanes(x.dtype), turned, y)
+
+
+def _rows(x, w, bias, y, chunk, relu, own):
+    """bias + x w^T, with a bias of each output, or each row's `own`."""
+    target, is_one = host(), chunk == w.shape[1]
+    first = "zero" if bias is None else "own bias" if own else "bias"
     kinds = (first, relu and is_one), ("add", False), ("add", relu)
     kernels = tuple(dots(target, x.dtype, len(x), *kind) for kind in kinds)
     bias = x if bias is None else bias.reshape(1, -1)
-    _multiply(kernels, target.lanes(x.dtype), chunk, x, w, bias, y)
-    return y
+    _multiply(kernels, target.lanes(x.dtype), 0 if own else 1, chunk, x, w, bias, y)
 
 
 @nest
-def _multiply(kernels, lanes, chunk, x, w, bias, y):
+def _turn(kernel, lanes, x, y):
+    turn(kernel, lanes, x.itemsize, x.ctypes.data, y.ctypes.data, x.shape[0], x.shape[1],
+         x.shape[1], x.shape[0])  # fmt: skip
+
+
+@nest
+def _multiply(kernels, lanes, step, chunk, x, w, bias, y):
     """As many outputs at once as there are lanes; the last ones may be computed twice. Of
-    `kernels` there is one for the first chunk of terms, further ones, and the last."""
+    `kernels` there is one for the first chunk of terms, further ones, and the last; a bias is
+    `step` behind that of the output before."""
     item, outputs, sums = y.itemsize, w.shape[0], w.shape[1]
     for begin in range(0, outputs, lanes):
         left = min(begin, outputs - lanes)
         for first in range(0, sums, chunk):
             place = x.ctypes.data + first * item, w.ctypes.data + (left * sums + first) * item
-            target = y.ctypes.data + left * item, bias.ctypes.data + left * item
+            target = y.ctypes.data + left * item, bias.ctypes.data + left * step * item
             steps = min(chunk, sums - first), sums, sums, outputs
             is_last = first + chunk >= sums
             kernel = kernels[0] if first == 0 else kernels[2] if is_last else kernels[1]

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 COLUMN_VALUES = 1 << 17  # in a tile of whole images, half a megabyte in float32
 STRIP_VALUES = 1 << 19  # in a strip: larger costs cache, smaller costs calls
+PLANE_VALUES = 1 << 16  # in a strip of few channels, which is written and read at once
 PIXELS = 256  # in a tile of whole images at least, so that products are worth their calls
 SHORT_RUN = 16  # below so many contiguous values per kernel row, columns are laid out tap by tap
 
@@ -17,7 +18,8 @@ class Geometry:
     """A convolution of (h, w) images with weights (k, c/groups, i, j); pairs are (height, width).
 
     `output` is (o, p), zero where the padded image is smaller than the dilated kernel; `sizes` is
-    what compiled functions want to know, `by_pixel` the same where columns are rows of pixels.
+    what compiled functions want to know, `by_pixel` the same where columns are rows of pixels,
+    `by_plane` where they are taps of a few channels, and `planes` shapes of what they work in then.
     """
 
     def __init__(self, image, weights, stride, padding, dilation, groups):
@@ -35,6 +37,10 @@ class Geometry:
         self.by_tap = int(kernel[1] * size < SHORT_RUN)
         self.sizes = (*sizes, (groups, self.by_tap))
         self.by_pixel = (*sizes, (groups, 0))
+        taps, rows = self.matrix[2], max(1, PLANE_VALUES // max(1, self.matrix[2] * output[1]))
+        self.by_plane = (*sizes[:5], (1, min(rows, max(1, output[0]))), (groups, 1))
+        framed = self.frame[0], image[1] + 2 * padding[1]
+        self.planes = (size, *framed), self.matrix, (taps, self.by_plane[5][1] * output[1])
 
     def shapes(self, by_tap):
         """Of what compiled functions work in: frame, matrix (groups, k/groups, taps), columns."""

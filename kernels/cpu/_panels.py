@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
-from ._microkernel import POINTER, Vectors
+from ._vectors import POINTER, Vectors
 
 
 def copying(target, dtype):

@@ -7,9 +7,10 @@ own columns. Nothing is laid out anew but pixels that a stride picks, x[:, ::s, 
 Costs 2 pixels k c / groups flops each, and moves x, y and w once; see `_product`.
 """
 
+from ._dots import are_few, few
 from ._layout import channels_last, ready
 from ._memory import empty
-from ._product import products
+from ._product import chain, products
 
 
 def are(weights, layer):
@@ -23,9 +24,13 @@ def forward(x, w, b, y, stride, groups, relu):
     """y (n, o, p, k) of logical x (n, c, h, w)."""
     x, (k, size) = _picked(x, stride), w.shape[:2]
     rows, each = x.shape[0] * x.shape[1] * x.shape[2], k // groups
-    apart = groups, size, each * size, each
-    products(x, ready(w), None if b is None else ready(b), y, (rows, size, each),
-             (size * groups, 1), (1, size), k, apart, relu=relu)  # fmt: skip
+    pixels, matrix = x.reshape(rows, size * groups), ready(w).reshape(k, size)
+    b = None if b is None else ready(b)
+    if groups == 1 and are_few(pixels, matrix):
+        few(pixels, matrix, b, y.reshape(rows, k), chain(size), relu)
+    else:
+        products(pixels, matrix, b, y, (rows, size, each), (size * groups, 1), (1, size), k,
+                 (groups, size, each * size, each), relu=relu)  # fmt: skip
 
 
 def backward(g, w, dx, stride, groups):

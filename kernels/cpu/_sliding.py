@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
-from ._microkernel import POINTER, Vectors
+from ._vectors import POINTER, Vectors
 
 MOST = 14  # pixels of a tile, however many registers there are
 

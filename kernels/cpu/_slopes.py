@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
-from ._microkernel import POINTER, Vectors
+from ._vectors import POINTER, Vectors
 
 AHEAD = 2048  # bytes from what is read to what is asked for: half a page
 TABLE = ("mean", "scale", "shift", "level", "along")  # rows of what is known of each channel

@@ -207,22 +207,27 @@ class Correlation:
 
     The sums of a group are rows of `length` from each of `runs`: tap by tap, or where neighbouring
     taps are neighbours in memory, kernel row by kernel row. `total` is the length of all.
+
+    Some small groups are one here, of which what belongs together is taken in the end: as many as
+    have filters for a vector. Its lanes, or more sums at once, would be idle without the others.
     """
 
     def __init__(self, layer):
         self.layer, c, (sh, sw) = layer, layer.channels, layer.stride
         (h, w), (o, p) = layer.image, layer.output
-        columns = layer.filters // layer.groups
+        joined = self._joined()
+        groups, columns = layer.groups // joined, layer.filters // layer.groups * joined
+        each = 1 if layer.is_depthwise else layer.size * joined
         axis_h, axis_w = along(Forward, layer)
         width = max(axis_w.needs(w), layer.padding[1] + w)
         is_framed = axis_h.needs(h) > h or width > w or any(layer.padding)
         line = width * c
-        self._runs(line)
+        self._runs(line, each)
         blocks = -(-columns // layer.width)
         images, strip = self._block(sh * line + p * layer.filters)
         rows = (strip - 1) * sh + axis_h.reach if is_framed else h
         self.frame = images * rows * line if is_framed else 0
-        self.total = layer.groups * len(self.runs) * self.length * blocks * layer.width
+        self.total = groups * len(self.runs) * self.length * blocks * layer.width
         self.tiles = layer.tiles(layer.heights(self.length), columns, ("zero", "add"))
         self.loops = np.array([
             [loops((count, last, p), a_outer=rows * line, a_middle=sh * line, a_inner=sw * c,
@@ -232,16 +237,21 @@ class Correlation:
             for count in range(images + 1)
         ])  # fmt: skip
         self.sizes = CorrelationSizes(
-            line, layer.padding[0], layer.padding[1] * c, sh, rows, o, strip, layer.groups, blocks,
-            0 if layer.is_depthwise else layer.size, layer.width * layer.is_depthwise,
+            line, layer.padding[0], layer.padding[1] * c, sh, rows, o, strip, groups, blocks,
+            0 if layer.is_depthwise else each, layer.width * layer.is_depthwise,
             columns, layer.width, layer.target.rows,
             images, self.length, self.step, p * layer.filters,
         )  # fmt: skip
-        each = 1 if layer.is_depthwise else layer.size
-        self.unpacking = (layer.groups, columns, each, layer.taps, blocks * layer.width,
-                          layer.width // 2)  # fmt: skip
+        self.unpacking = (layer.groups, columns // joined, each // joined, layer.taps,
+                          blocks * layer.width, layer.width // 2, joined)  # fmt: skip
 
-    def _runs(self, line):
+    def _joined(self):
+        """How many groups are one."""
+        layer, columns = self.layer, self.layer.filters // self.layer.groups
+        most = min(layer.width // 2 // columns, layer.width // layer.size)
+        return max(m for m in range(1, max(1, most) + 1) if layer.groups % m == 0)
+
+    def _runs(self, line, each):
         """Where runs begin in a frame, and how far their rows lie apart."""
         layer, (kh, kw), (dh, dw) = self.layer, self.layer.kernel, self.layer.dilation
         runs, pixel = [i * dh * line for i in range(kh)], dw * layer.channels
@@ -251,7 +261,7 @@ class Correlation:
             self.length, self.step = kw * layer.size, 1
         else:
             runs = [run + j * pixel for run in runs for j in range(kw)]
-            self.length, self.step = layer.size, 1
+            self.length, self.step = each, 1
         self.runs = np.array(runs, np.int64)
 
     def _block(self, row):

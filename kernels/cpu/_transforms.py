@@ -22,7 +22,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
-from ._microkernel import POINTER, Vectors
+from ._vectors import POINTER, Vectors
 
 OUTPUTS = 4  # rows and columns of a tile's output
 POINTS = {3: (0, 1, -1, 2, -2), 5: (0, 1, -1, 2, -2, 1 / 2, -1 / 2)}  # besides infinity, last

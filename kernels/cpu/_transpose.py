@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address, call
-from ._microkernel import POINTER, SHORT, Vectors
+from ._vectors import POINTER, SHORT, Vectors
 
 
 @cache

@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from ._machine_code import INTEGER, address
-from ._microkernel import POINTER, SHORT, Vectors
+from ._vectors import POINTER, SHORT, Vectors
 
 KINDS = ("largest", "positive", "placed", "added", "summed", "mean", "shared", "spread")
 AHEAD = 2048  # bytes from what is read to what is asked for: half a page

@@ -197,7 +197,7 @@ def _finish(blocks, sums, dw):
     direct, sizes, r = blocks.direct, blocks.sizes, blocks.r
     c, k, total = direct.sums, direct.columns, empty(r * r * direct.sums * blocks.width, dw.dtype)
     transform_sums(*blocks.transforms("gradient"), sums, total, c, blocks.width, r, sizes.size)
-    unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2
+    unpacking = 1, k, c, r * r, blocks.width, sizes.width // 2, 1
     unpack(direct.layer.transpose, total, dw.reshape(-1), unpacking)
 
 

@@ -67,7 +67,7 @@ def _fits(q, k, v, mask):
 
 def _heads(x):
     """x (..., rows, columns) as (heads, rows, columns)."""
-    return ready(x).reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+    return ready(x) if x.ndim == 3 else ready(x).reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
 
 
 def _blocks(q, k):

@@ -11,7 +11,7 @@ two or three compiled calls, which do not hold the GIL.
 
 import math
 
-from . import _by_columns, _depthwise, _points, _tiling, _winograd
+from . import _by_columns, _depthwise, _multiplied, _points, _swapped, _tiling, _winograd
 from ._direct import clear, convolve, correlate, unpack
 from ._layout import channels_first, channels_last, ready, served
 from ._machine_code import host
@@ -45,7 +45,12 @@ def _convolved(x, w, b, layer, is_cut):
         return _by_columns.conv2d(x, w, b, **_named(layer))
     if _is_whole(x.shape, w.shape, *layer):
         return _convolved(_as_points(x), _as_points(w), b, tuple(POINTS.values()), is_cut)
+    if _multiplied.are(w.shape, layer[3]):
+        return _convolved(_multiplied.repeated(x, len(w)), w, b, (*layer[:3], len(w)), is_cut)
     output = _tiling.output(x.shape[2:], w.shape, *layer)
+    if x.size and 0 not in output and _swapped.serves(x.shape, w.shape, x.dtype, layer):
+        y = _swapped.forward(x, w, b, output, layer)
+        return relu(y) if is_cut else y
     y = empty((len(x), *output, len(w)), x.dtype)
     if y.size and x.size and _points.are(w.shape, layer):
         _points.forward(x, w, b, y, layer[0], layer[3], is_cut)
@@ -68,9 +73,16 @@ def conv2d_input(g, w, *, shape, stride, padding, dilation, groups):
     layer = stride, padding, dilation, groups
     is_transformed = _winograd.fits(g, w.shape, g.shape[2:], *layer)
     is_sparse = not is_transformed and host() and _tiling.are_few(w.shape, g.dtype, groups)
+    if is_sparse and g.size and stride[1] <= 2 and _by_columns.serves_few(w.shape, g.shape[3]):
+        return _by_columns.conv2d_input_few(g, w, shape=shape, stride=stride, padding=padding,
+                                            dilation=dilation)  # fmt: skip
     if host() is None or is_sparse:
         return _by_columns.conv2d_input(g, w, shape=shape, **_named(layer))
     n, c, *image = shape
+    if _multiplied.are(w.shape, groups):
+        dx = conv2d_input(g, w, shape=(n, len(w), *image), stride=stride, padding=padding,
+                          dilation=dilation, groups=len(w))  # fmt: skip
+        return _multiplied.summed(dx, c)
     if _is_whole(shape, w.shape, *layer):
         points = conv2d_input(g, _as_points(w), shape=(n, math.prod(w.shape[1:]), 1, 1), **POINTS)
         return channels_first(points.reshape(n, *image, c))
@@ -100,6 +112,9 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
         k, c, *kernel = shape
         points = conv2d_weight(g, _as_points(x), shape=(k, math.prod(shape[1:]), 1, 1), **POINTS)
         return channels_last(points.reshape(k, math.prod(kernel), c, 1)).reshape(shape)
+    if _multiplied.are(shape, groups):
+        return conv2d_weight(g, _multiplied.repeated(x, shape[0]), shape=shape, stride=stride,
+                             padding=padding, dilation=dilation, groups=shape[0])  # fmt: skip
     dw = empty(shape, g.dtype)
     if not g.size or not x.size:
         clear(dw.reshape(-1))
@@ -107,6 +122,8 @@ def conv2d_weight(g, x, *, shape, stride, padding, dilation, groups):
     if _points.are(shape, layer):
         _points.weight(g, x, dw, stride, groups)
         return dw
+    if _swapped.are(shape, x.dtype, layer):
+        return _swapped.weight(conv2d_weight, g, x, shape, layer)
     if _winograd.fits(x, shape, g.shape[2:], *layer):
         _winograd.conv2d_weight(channels_last(g), channels_last(x), dw, *layer)
         return dw

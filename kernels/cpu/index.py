@@ -7,6 +7,7 @@ import numpy as np
 from ._jit import compiled
 from ._layout import ready, served
 from ._memory import empty
+from ._notes import noting
 
 
 def in_range(index, *, low, high, name):
@@ -62,6 +63,41 @@ def scatter_along(x, index, *, shape, dim):
     whole = _add(ready(x).reshape(sides), ready(index).reshape(sides),
                  y.reshape(_sides(shape, dim)))  # fmt: skip
     return y if whole else NotImplemented
+
+
+def put(x, *, shape, key):
+    """Zeros of `shape` with x added, in order, at the places along one axis that an array of whole
+    numbers names; declines other keys. Moves x twice, and writes y once."""
+    parts = key if isinstance(key, tuple) else (key,)
+    axis, index = len(parts) - 1, parts[-1] if parts else None
+    plain = all(isinstance(part, slice) and part == slice(None) for part in parts[:-1])
+    if not plain or noting.notes is not None or not served(x) or not _numbers(index):
+        return NotImplemented
+    if x.shape != (*shape[:axis], *index.shape, *shape[axis + 1 :]):
+        return NotImplemented
+    y, (before, length, behind) = empty(shape, x.dtype), _sides(shape, axis)
+    fits = _put(ready(x).reshape(before, index.size, behind), whole(index),
+                y.reshape(before, length, behind))  # fmt: skip
+    return y if fits else NotImplemented
+
+
+def _numbers(index):
+    return isinstance(index, np.ndarray) and index.ndim > 0 and index.dtype.kind in "iu"
+
+
+@compiled
+def _put(x, index, y):
+    """Whether all numbers were places, counted from either end."""
+    y[:] = 0
+    for i in range(x.shape[0]):
+        for k in range(index.shape[0]):
+            at = index[k]
+            at += y.shape[1] if at < 0 else 0
+            if not 0 <= at < y.shape[1]:
+                return False
+            for j in range(x.shape[2]):
+                y[i, at, j] += x[i, k, j]
+    return True
 
 
 def _fits(shape, index, dim):

@@ -8,7 +8,7 @@ A rectifier behind a product costs nothing. A mask is 4 bytes more to read for e
 4 us beside the 172 of a product of 128 rows, 256 terms and 512 columns; a pass of its own takes 16.
 """
 
-from ._dots import MOST, few_rows
+from ._dots import are_few, few
 from ._jit import compiled, part
 from ._layout import ready, served
 from ._machine_code import host
@@ -59,8 +59,10 @@ def _affine(x, w, b, is_cut):
     if not served(x, w, b) or x.shape[1] == 1 or not _fits(x, w):
         return NotImplemented
     b = None if b is None else ready(b)
-    if len(x) <= MOST and len(w) >= host().lanes(w.dtype) and w.flags.carray:
-        return few_rows(ready(x), w, b, chain(w.shape[1]), is_cut)
+    if are_few(x, w):
+        y = empty((len(x), len(w)), x.dtype)
+        few(ready(x), w, b, y, chain(w.shape[1]), is_cut)
+        return y
     return product(x, w.T, b, relu=is_cut)
 
 

@@ -4,11 +4,13 @@ import math
 
 import numpy as np
 
+from . import _last_norm
 from ._few import FEW, squares_of, sum_of
 from ._jit import compiled, part, summing
-from ._layout import ready, served
+from ._layout import channels_first, channels_last, ready, served
 from ._memory import empty
 
+LANES, WIDE = 8, np.dtype(np.float64)
 BLOCK = 64  # rows whose sum is one term of a weight's cotangent
 
 
@@ -20,11 +22,13 @@ def group_norm(x, weight=None, bias=None, *, groups, eps, center):
     """
     if not served(x, weight, bias):
         return NotImplemented
+    if _is_last(x):
+        return _last(x, weight, bias, groups, eps, center)
     rows, shape = _groups(x, groups), (x.shape[0], groups)
     run = _row_norm if rows.ndim == 2 else _group_norm
     y, mean, r = empty(rows.shape, x.dtype), empty(shape, x.dtype), empty(shape, x.dtype)
     run(rows, *_vector(weight, x), *_vector(bias, x), y, mean, r, eps, center)
-    return y.reshape(x.shape), mean, r
+    return y if y.shape == x.shape else y.reshape(x.shape), mean, r
 
 
 def group_norm_back(dy, x, mean, r, weight=None, *, center):
@@ -34,13 +38,52 @@ def group_norm_back(dy, x, mean, r, weight=None, *, center):
     """
     if not served(dy, x, mean, r, weight):
         return NotImplemented
+    if _is_last(x):
+        return _last_back(dy, x, mean, r, weight, center)
     rows, shape = _groups(x, mean.shape[1]), (2, x.shape[1])
     run = _row_norm_back if rows.ndim == 2 else _group_norm_back
     dx, part = empty(rows.shape, x.dtype), empty(shape, x.dtype)
     dweight, dbias = empty(shape[1:], x.dtype), empty(shape[1:], x.dtype)
     run(_groups(dy, mean.shape[1]), rows, ready(mean), ready(r), *_vector(weight, x), dx, dweight,
         dbias, part, center)  # fmt: skip
-    return dx.reshape(x.shape), dweight, dbias
+    return dx if dx.shape == x.shape else dx.reshape(x.shape), dweight, dbias
+
+
+def _is_last(x):
+    """Whether the channels of x (n, c, ...) lie side by side, and fill some of a vector."""
+    is_other = x.ndim > 2 and x.shape[1] >= LANES and not x.flags.c_contiguous
+    return is_other and x.transpose(0, *range(2, x.ndim), 1).flags.carray
+
+
+def _last(x, weight, bias, groups, eps, center):
+    """`group_norm` there, on such memory again."""
+    last, (n, c) = channels_last(x), x.shape[:2]
+    lines, two = last.reshape(n, -1, c), empty((2, c), x.dtype)
+    y, mean, r = (empty(shape, x.dtype) for shape in (last.shape, *[(n, groups)] * 2))
+    _last_norm.forward(lines, _given(weight, x, 1), _given(bias, x, 0), y.reshape(lines.shape),
+                       mean, r, two, empty((2, c), WIDE), empty((2, c), x.dtype), eps,
+                       center)  # fmt: skip
+    return channels_first(y), mean, r
+
+
+def _last_back(dy, x, mean, r, weight, center):
+    """`group_norm_back` there."""
+    last, (n, c) = channels_last(x), x.shape[:2]
+    lines, (some, whole) = last.reshape(n, -1, c), (empty((2, c), kind) for kind in (x.dtype, WIDE))
+    dx, dweight, dbias = (empty(shape, x.dtype) for shape in (last.shape, c, c))
+    _last_norm.backward(channels_last(dy).reshape(lines.shape), lines, ready(mean), ready(r),
+                        _given(weight, x, 1), dx.reshape(lines.shape), dweight, dbias, some, whole,
+                        empty((2, c), WIDE), empty((5, c), x.dtype), center)  # fmt: skip
+    return channels_first(dx), dweight, dbias
+
+
+def _given(vector, x, value):
+    """A vector over channels, or one of a `value`."""
+    if vector is not None:
+        return ready(vector)
+    made = empty(x.shape[1:2], x.dtype)
+    made.fill(value)
+    return made
 
 
 def layer_norm(x, weight=None, bias=None, *, axes, eps, center):
@@ -52,7 +95,7 @@ def layer_norm(x, weight=None, bias=None, *, axes, eps, center):
         weight, bias = (v if v is None else ready(v).reshape(size) for v in (weight, bias))
     rows = ready(x).reshape(math.prod(x.shape[: x.ndim - axes]), size)
     y, mean, r = group_norm(rows, weight, bias, groups=1, eps=eps, center=center)
-    return y.reshape(x.shape), mean, r
+    return y if y.shape == x.shape else y.reshape(x.shape), mean, r
 
 
 def _groups(x, groups):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ._jit import compiled
-from ._layout import ready, served
+from ._layout import channels_first, channels_last, ready, served
 from ._memory import empty
 
 
@@ -13,28 +13,39 @@ def resample(x, *, dim, index, weight):
     """y[..., o, ...] = sum_k weight[o, k] x[..., index[o, k], ...] along `dim`."""
     if not served(x):
         return NotImplemented
-    rows = ready(x).reshape(_sides(x.shape, dim))
+    x, axis, is_last = _memory(x, dim)
+    rows = x.reshape(_sides(x.shape, axis))
     y = empty((rows.shape[0], len(index), rows.shape[2]), x.dtype)
     taps = _taps(index, weight, x.dtype)
     if rows.shape[2] == 1:
         _resample_last(rows.reshape(rows.shape[:2]), *taps, y.reshape(y.shape[:2]))
     else:
         _resample(rows, *taps, y)
-    return y.reshape(*x.shape[:dim], len(index), *x.shape[dim + 1 :])
+    y = y.reshape(*x.shape[:axis], len(index), *x.shape[axis + 1 :])
+    return channels_first(y) if is_last else y
 
 
 def resample_input(dy, *, length, dim, index, weight):
     """Each y given back by weight to the places that it was made from."""
     if not served(dy):
         return NotImplemented
-    rows = ready(dy).reshape(_sides(dy.shape, dim))
+    dy, axis, is_last = _memory(dy, dim)
+    rows = dy.reshape(_sides(dy.shape, axis))
     dx = empty((rows.shape[0], length, rows.shape[2]), dy.dtype)
     taps = _taps(index, weight, dy.dtype)
     if rows.shape[2] == 1:
         _resample_input_last(rows.reshape(rows.shape[:2]), *taps, dx.reshape(dx.shape[:2]))
     else:
         _resample_input(rows, *taps, dx)
-    return dx.reshape(*dy.shape[:dim], length, *dy.shape[dim + 1 :])
+    dx = dx.reshape(*dy.shape[:axis], length, *dy.shape[axis + 1 :])
+    return channels_first(dx) if is_last else dx
+
+
+def _memory(x, dim):
+    """x as it lies in memory, which axis that is there, and whether channels are side by side."""
+    if dim < 2 or x.flags.c_contiguous or not x.transpose(0, *range(2, x.ndim), 1).flags.carray:
+        return ready(x), dim, False
+    return channels_last(x), dim - 1, True
 
 
 def _sides(shape, dim):

@@ -55,7 +55,7 @@ def scaled_dot_product_attention(
         scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
         if attn_mask is not None and attn_mask.dtype == bool:
             attn_mask = where(attn_mask, 0.0, -math.inf).type(query.dtype)
-        return attention(query, key, value, attn_mask, scale=float(scale), causal=is_causal)[0]
+        return attention.first(query, key, value, attn_mask, scale=float(scale), causal=is_causal)
     if is_causal:
         square = ones(shapes[0][-2], shapes[1][-2], dtype=bool, device=query.device)
         attn_mask = triangle(square, offset=0, upper=False)

@@ -38,12 +38,11 @@ def _conv(
             x = _resized(x, dim, 0, x.shape[dim] + more)
     (edge,) = checked(name, n, padding=padding)
     size = conv.output_size(name, x.shape, weight.shape, stride, edge, dilation, groups)
-    count = len(x)
+    count, two = len(x), _pairs(stride, edge, dilation, groups)
     if n == 3:
         x = _resized(x, 2, -edge[0], x.shape[2] + 2 * edge[0])
         x = windows(x, dim=2, size=weight.shape[2], stride=stride[0], dilation=dilation[0])
         x = x.permute(0, 3, 1, 2, 4, 5).flatten(2, 3).flatten(0, 1)
-    two = _pairs(stride, edge, dilation, groups)
     y = conv.conv2d(_image(x, n), _kernel(weight, n), bias, **two)
     y = y.reshape(count, size[0], *y.shape[1:]).transpose(1, 2) if n == 3 else y
     return like(y.squeeze(2) if n == 1 else y, input, n)
@@ -75,8 +74,10 @@ def _conv_transpose(
         raise ShapeError(f"{name}(input {input.shape}, weight {weight.shape}, groups={groups}): "
                          f"the input has {x.shape[1]} channel(s), the weight takes "
                          f"{weight.shape[0]}, and groups have to divide them")  # fmt: skip
-    y = _adjoint(n, x, weight, groups, whole, stride, dilation)
-    for dim, (start, length) in enumerate(crop, 2):
+    at_once = n < 3 and all(more < step for more, step in zip(extra, stride, strict=True))
+    size, edge = ([length for _, length in crop], edge) if at_once else (whole, (0,) * n)
+    y = _adjoint(n, x, weight, size, stride, dilation, _pairs(stride, edge, dilation, groups))
+    for dim, (start, length) in enumerate(() if at_once else crop, 2):
         y = _resized(y, dim, start, length)
     return like(y if bias is None else y + bias.reshape(-1, *(1,) * n), input, n)
 
@@ -103,11 +104,10 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = each_rank(_conv_transpose
 
 
 def _adjoint(
-    n: int, y: Tensor, weight: Tensor, groups: int, whole: Any, stride: Any, dilation: Any
+    n: int, y: Tensor, weight: Tensor, whole: Any, stride: Any, dilation: Any, geometry: Any
 ) -> Tensor:
-    """The cotangent of the ``whole`` padded x of a convolution."""
-    geometry = _pairs(stride, (0,) * n, dilation, groups)
-    count, channels, frames = len(y), weight.shape[1] * groups, 1
+    """The cotangent of a convolution's x, as large as ``whole``."""
+    count, channels, frames = len(y), weight.shape[1] * geometry["groups"], 1
     if n == 3:
         frames, depth = weight.shape[2], y.shape[2]
         y = y.transpose(1, 2).flatten(0, 1)

@@ -87,6 +87,9 @@ def embedding_bag(
     if per_sample_weights is not None:
         alike("embedding_bag", weight, per_sample_weights)
         rows = rows * per_sample_weights.reshape(-1, 1)
+    if offsets is None and padding is None and input.ndim == 2 and rows.numel():  # side by side
+        values = rows.reshape(*input.shape, -1)
+        return values.max(1)[0] if mode == "max" else getattr(values, mode)(1)
     sizes, count = _sizes(input, offsets, include_last_offset), len(rows)
     column, starts = np.arange(max(1, sizes.max(initial=0))), (np.cumsum(sizes) - sizes)[:, None]
     bags = as_tensor(np.where(column < sizes[:, None], starts + column, count), device=rows.device)
@@ -97,8 +100,7 @@ def embedding_bag(
     counts = (bags < count).sum(1, keepdim=True)
     if mode == "max":
         return where(counts > 0, values.max(1)[0], 0.0)
-    y = values.sum(1)
-    return y if mode == "sum" else y / counts.clamp(min=1).to(y.dtype)
+    return values.sum(1) if mode == "sum" else values.sum(1) / counts.clamp(min=1).to(values.dtype)
 
 
 def _sizes(input: Tensor, offsets: Any, include_last_offset: bool) -> Any:

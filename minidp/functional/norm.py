@@ -211,7 +211,7 @@ def _grouped(
     if input.dtype == float16:
         x, weight, bias = (_wide(each, input) for each in (input, weight, bias))
         return _grouped(name, x, groups, weight, bias, eps, center).type(float16)
-    return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
+    return ops.group_norm.first(input, weight, bias, groups=groups, eps=eps, center=center)
 
 
 def _rows(name: str, input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None,
@@ -226,8 +226,7 @@ def _rows(name: str, input: Tensor, shape: Any, weight: Tensor | None, bias: Ten
     if len(given) == 2 and len(wanted) == 1:
         return _grouped(name, input, 1, weight, bias, eps, center)
     if input.numel() and input.dtype != float16 and (weight is None or weight.dtype == input.dtype):
-        y: Tensor = ops.layer_norm(input, weight, bias, axes=len(wanted), eps=eps, center=center)[0]
-        return y
+        return ops.layer_norm.first(input, weight, bias, axes=len(wanted), eps=eps, center=center)
     rows, size = math.prod(given[: -len(wanted)]), math.prod(wanted)
     weight, bias = (v if v is None or v.ndim == 1 else v.reshape(size) for v in (weight, bias))
     y = _grouped(name, reshape(input, shape=(rows, size)), 1, weight, bias, eps, center)

@@ -10,7 +10,7 @@ import numpy as np
 from minidp.create import full
 from minidp.errors import ArgumentError, ShapeError
 from minidp.ops.index import get, put, set_at
-from minidp.placement import place
+from minidp.ops.windows import resample
 from minidp.tensor import Tensor
 
 __all__: list[str] = []
@@ -55,7 +55,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: Any = 
             at = np.arange(-a, n + b)
             rows = {"reflect": n - 1 - abs(n - 1 - abs(at)), "circular": at % n,
                     "replicate": np.clip(at, 0, n - 1)}[mode]  # fmt: skip
-            input = get(input, key=(slice(None),) * axis + (place(rows, input.device),))
+            input = resample(input, dim=axis, index=rows[:, None], weight=None)
     return input
 
 

@@ -53,8 +53,7 @@ def overlap(xp: Any, dy: Array, shape: Shape, dim: int, stride: int = 1,
 def resample(xp: Any, x: Array, dim: int, index: Array, weight: Any = None) -> Array:
     """y[..., o, ...] = sum_k weight[o, k] x[..., index[o, k], ...] along ``dim``.
 
-    ``index`` and ``weight`` (None: one) are NumPy arrays (o, k); down each column of ``index``
-    the places do not decrease."""
+    ``index`` and ``weight`` (None: one) are NumPy arrays (o, k)."""
     y: Array = None
     for places, w in zip(index.T, _weights(xp, x, dim, index, weight), strict=True):
         part = xp.take(x, xp.asarray(places), axis=dim)
@@ -75,9 +74,10 @@ def resample_input(xp: Any, dy: Array, length: int, dim: int, index: Array,
     dx = xp.zeros((*dy.shape[:dim], length, *dy.shape[dim + 1 :]), wide)
     for places, w in zip(index.T, _weights(xp, dy, dim, index, weight), strict=True):
         part = dy if w is None else dy * w
-        nth = np.arange(len(places)) - np.searchsorted(places, places)
+        order = np.argsort(places, kind="stable")
+        nth = np.arange(len(places)) - np.searchsorted(places[order], places[order])
         for turn in range(nth.max(initial=-1) + 1):
-            (chosen,) = np.nonzero(nth == turn)
+            chosen = order[nth == turn]
             target = (*before, xp.asarray(places[chosen]))
             dx[target] += part[(*before, xp.asarray(chosen))]
     return dx.astype(dy.dtype, copy=False)

@@ -120,6 +120,9 @@ def normalised() -> None:
     module("RMSNorm (512, 768)", lambda nn: nn.RMSNorm(768), 512, 768)
     module("RMSNorm (2048, 64)", lambda nn: nn.RMSNorm(64), 2048, 64)
     module("GroupNorm (16, 64, 16, 16)", lambda nn: nn.GroupNorm(8, 64), 16, 64, 16, 16)
+    for groups in (8, 64):  # on memory as a convolution makes it
+        module(f"Conv 1x1, GroupNorm {groups} (8, 16, 28, 28)", lambda nn, g=groups: nn.Sequential(
+            nn.Conv2d(16, 64, 1), nn.GroupNorm(g, 64)), 8, 16, 28, 28)  # fmt: skip
     module("BatchNorm1d (128, 512)", lambda nn: nn.BatchNorm1d(512), 128, 512)
     module("BatchNorm1d (64, 33)", lambda nn: nn.BatchNorm1d(33), 64, 33)
     module("BatchNorm2d (32, 64, 16, 16)", lambda nn: nn.BatchNorm2d(64), 32, 64, 16, 16)
@@ -158,7 +161,31 @@ def tables() -> None:
         add(f"Embedding {rows}x{width} of {shape} padding {padding}", make)
 
 
+    for mode in ("sum", "mean", "max"):
+
+        def bags(library: Any, arrays: Arrays, mode: str = mode) -> Any:
+            layer = library.nn.EmbeddingBag(1000, 64, mode=mode)
+            numbers = arrays.whole(1000, 32, 20)
+            return (lambda: layer(numbers)), [layer.weight]
+
+        add(f"EmbeddingBag 1000x64 of (32, 20) {mode}", bags)
+
+    def rows(library: Any, arrays: Arrays) -> Any:
+        x, numbers = arrays.normal(1000, 64), arrays.whole(1000, 1000)
+        return (lambda: x[numbers]), [x]
+
+    add("x[numbers] 1000x64", rows)
+
+
 def likelihoods() -> None:
+    for shape in ((64, 80), (4, 1, 128, 128)):
+
+        def logits(library: Any, arrays: Arrays, shape: Any = shape) -> Any:
+            x, target = arrays.normal(*shape), arrays.normal(*shape, grad=False).sigmoid()
+            score = library.nn.functional.binary_cross_entropy_with_logits
+            return (lambda: score(x, target)), [x]
+
+        add(f"binary_cross_entropy_with_logits {shape}", logits)
     for shape in ((128, 10), (64, 1000), (4096, 64), (16, 20, 30, 31)):
         unary("softmax", lambda lib, x: lib.softmax(x, dim=-1), *shape)
         unary("log_softmax", lambda lib, x: lib.log_softmax(x, dim=1), *shape)
@@ -211,13 +238,16 @@ def reductions() -> None:
     for mode in ("nearest", "bilinear", "bicubic"):
         unary(f"interpolate {mode}", lambda lib, x, m=mode: lib.nn.functional.interpolate(
             x, scale_factor=2, mode=m), 8, 16, 32, 32)  # fmt: skip
+    unary("pad reflect", lambda lib, x: lib.nn.functional.pad(x, (1, 1, 1, 1), mode="reflect"),
+          4, 64, 28, 28)  # fmt: skip
     unary("interpolate down", lambda lib, x: lib.nn.functional.interpolate(
         x, size=(17, 23), mode="bilinear"), 8, 3, 64, 64)  # fmt: skip
 
 
 def affine() -> None:
     for n, c, k in ((128, 784, 512), (128, 512, 256), (128, 256, 10), (1, 512, 512),
-                    (1, 4096, 1024), (33, 77, 101), (1024, 64, 64), (7, 3, 5)):  # fmt: skip
+                    (1, 4096, 1024), (4096, 64, 1), (33, 77, 101), (1024, 64, 64),
+                    (7, 3, 5)):  # fmt: skip
         module(f"Linear {n}: {c}->{k}", lambda nn, c=c, k=k: nn.Linear(c, k), n, c)
     module("Linear 4x5: 16->8", lambda nn: nn.Linear(16, 8), 4, 5, 16)
 
