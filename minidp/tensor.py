@@ -63,6 +63,7 @@ class Tensor:
 
     @data.setter
     def data(self, values: Any) -> None:
+        mode.check_change(self)
         if mode.watch is not None:
             mode.watch.replaces(self)
         self.array = values.array if isinstance(values, Tensor) else Tensor(values).array

@@ -10,9 +10,8 @@ from typing import Any
 
 from minidp.backend import get_backend
 from minidp.device import Device
-from minidp.errors import ReplicaError
 from minidp.parallel.memory import Layout, Memory, moved
-from minidp.parameter import Parameter
+from minidp.parameter import Parameter, hook_refused
 from minidp.tensor import Tensor
 from minidp.types import DType
 
@@ -41,11 +40,7 @@ class Bucket:
         """A ReplicaError for hooks of parameters, whose gradient no replica knows in backward."""
         for p, name in zip(self.parameters, self.names, strict=True):
             if p.node is not None and any((p.node.hooks or {}).values()):
-                raise ReplicaError(
-                    f"parameter {name} has a hook, which replicas would not call, for none of them "
-                    "has the whole gradient: remove it, and hook an activation, use a function of "
-                    "the parameter in forward, or use clip_norm"
-                )
+                raise hook_refused(name)
 
     def refresh(self) -> None:
         """Make every parameter a view of the master copy again, taking over its values."""
