@@ -124,8 +124,11 @@ class Commit:
             raise
 
     def end(self, afterwards: Callable[[], None] | None) -> None:
-        """Wait until all have done their part; then one calls ``afterwards``, if there is such."""
+        """Wait until all have done their part; then one calls ``afterwards``, if there is such: or
+        the thread that launched the replicas, where something has interrupted them meanwhile."""
         world = self.world
+        if world.rank == world.now.lead:
+            world.exchange.owed = afterwards
         world.comm.barrier("end of step")
         if afterwards is not None:
             if world.rank == world.now.lead:
@@ -137,6 +140,7 @@ class Commit:
     def _call(self, afterwards: Callable[[], None]) -> None:
         """Call it, and take over what it did to parameters."""
         before = [found.bucket.moments() for found in self.sums]
+        self.world.exchange.owed = None
         afterwards()
         for found, moments in zip(self.sums, before, strict=True):
             if found.bucket.moments() != moments:
