@@ -57,8 +57,8 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """The same memory outside the graph, which does not notice what is changed there; may be
-        assigned: another tensor or array takes the place of the values."""
+        """The same memory outside the graph, which notices no change there; may be assigned."""
+        latest.exposed += 1
         return wrap(self._met())
 
     @data.setter

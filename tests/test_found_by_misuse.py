@@ -139,3 +139,50 @@ def test_pixels_are_no_rows():
         run.evaluate(data)  # it would be the accuracy multiplied by the number of pixels
     right = {"pixels": lambda y, t: (y.argmax(1) == t).float().mean((1, 2))}
     assert 0 <= run.evaluate(data, right)["pixels"] <= 1
+
+
+LAYOUTS = [{"devices": 2}, {"devices": 2, "store": "device", "capture": True},
+           {"devices": 1, "replicas": 3, "capture": True}, {"devices": "emu:0-1"},
+           {"devices": "emu:0-1", "store": "device"}]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_on_step_sees_the_values_after_the_update_and_computes_as_one(layout):
+    def seen(**layout):
+        dp.manual_seed(0)
+        model = mlp("float64", 9, nn.BatchNorm1d(9))
+        run, found = scheduler(model, **layout), []
+        average = optim.swa_utils.AveragedModel(model)
+
+        def look(progress):
+            average.update_parameters(model)
+            loss = nn.functional.cross_entropy(model(DATA[0][0]), DATA[0][1])
+            slope = dp.grad(loss, [model[0].weight])[0]
+            found.extend([loss.item(), slope.norm().item(), model[0].weight.norm().item()])
+
+        run.run(DATA, on_step=look)
+        return np.concatenate([flat(average), flat(model), found])
+
+    np.testing.assert_allclose(seen(**layout), seen(devices=1), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_on_step_may_change_parameters_and_state_in_any_way(layout):
+    def states(run):
+        return run.optimizer.state.values()
+
+    def clamped(run):
+        with dp.no_grad():
+            run.model[0].weight.clamp_(-0.2, 0.2)
+
+    ways = [clamped, lambda run: run.model[0].weight.data.clamp_(-0.2, 0.2),
+            lambda run: [each["momentum_buffer"].mul_(0.5) for each in states(run)],
+            lambda run: [each["momentum_buffer"].data.mul_(0.5) for each in states(run)]]  # fmt: skip
+    for way in ways:
+        results = []
+        for given in (layout, {"devices": 1}):
+            run = scheduler(mlp(), **given)
+            run.run(DATA, on_step=lambda progress, way=way, run=run: way(run))
+            run.check_replicas()
+            results.append(flat(run.model))
+        np.testing.assert_allclose(*results, rtol=1e-10, atol=1e-12)
