@@ -175,10 +175,11 @@ def test_on_step_may_change_parameters_and_state_in_any_way(layout):
         with dp.no_grad():
             run.model[0].weight.clamp_(-0.2, 0.2)
 
-    ways = [clamped, lambda run: run.model[0].weight.data.clamp_(-0.2, 0.2),
-            lambda run: [each["momentum_buffer"].mul_(0.5) for each in states(run)],
-            lambda run: [each["momentum_buffer"].data.mul_(0.5) for each in states(run)]]  # fmt: skip
-    for way in ways:
+    for way in [
+        clamped, lambda run: run.model[0].weight.data.clamp_(-0.2, 0.2),
+        lambda run: [each["momentum_buffer"].mul_(0.5) for each in states(run)],
+        lambda run: [each["momentum_buffer"].data.mul_(0.5) for each in states(run)],
+    ]:  # fmt: skip
         results = []
         for given in (layout, {"devices": 1}):
             run = scheduler(mlp(), **given)
@@ -186,3 +187,19 @@ def test_on_step_may_change_parameters_and_state_in_any_way(layout):
             run.check_replicas()
             results.append(flat(run.model))
         np.testing.assert_allclose(*results, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_loader_may_ask_the_model(layout):
+    def given(model):
+        for x, y in DATA:
+            x = x.detach().requires_grad_()
+            (slope,) = dp.grad(nn.functional.cross_entropy(model(x), y), x)
+            yield x.detach() + 0.1 * slope.sign(), model(x).argmax(1)
+
+    results = []
+    for each in (layout, {"devices": 1}):
+        model = mlp("float64", 9, nn.BatchNorm1d(9))
+        scheduler(model, **each).run(given(model))
+        results.append(flat(model))
+    np.testing.assert_allclose(*results, rtol=1e-10, atol=1e-12)

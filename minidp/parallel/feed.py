@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
+from minidp.mode import switched
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.faults import meet
+from minidp.random import generator_here
 
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
@@ -34,6 +37,11 @@ def with_positions(batches: Iterable[Any]) -> Iterator[Fed]:
 
 def nothing() -> None:
     """There is nobody to tell."""
+
+
+def _asking() -> AbstractContextManager[None]:
+    """While a loader is asked it is no part of a replica: it may run the model, for all rows."""
+    return switched(replica=None, generator=generator_here())
 
 
 class Feed:
@@ -85,11 +93,12 @@ class Feed:
         return [self._items[index][0] for index in range(first, min(self._fetched, last))]
 
     def _read(self, last: int, due: int) -> None:
-        for item in self.batches:
-            self._items[self._fetched] = item, 0
-            self._fetched += 1
-            if self._fetched >= last or (self._slow and perf_counter_ns() > due):
-                return
+        with _asking():
+            for item in self.batches:
+                self._items[self._fetched] = item, 0
+                self._fetched += 1
+                if self._fetched >= last or (self._slow and perf_counter_ns() > due):
+                    return
         self._ended = True
 
     def skip(self, count: int) -> None:
@@ -127,7 +136,8 @@ class Feed:
             raise self._problem
         try:
             meet(0, self.step + self._fetched + 1, "loader")
-            batch = next(self.batches)
+            with _asking():
+                batch = next(self.batches)
         except StopIteration:
             with exchange.condition:
                 self._fetching, self._ended = [], True
