@@ -1,11 +1,13 @@
 """Fixtures that several test files share, and the device they run on.
 
-Markers are in pyproject.toml. `--device emu:0` or `--device cuda:0` runs the same tests with
+Markers are in pyproject.toml. All quick tests together run in two processes, where pytest-xdist is
+installed; `-n 0` is one. `--device emu:0` or `--device cuda:0` runs the same tests with
 tensors made on that device, but for those that host_only.py names; tests that name an emulated
 device themselves then run on the other kind.
 """
 
 import gc
+import os
 import re
 import signal
 import sys
@@ -20,6 +22,26 @@ HERE = str(Path(__file__).parent)
 
 def pytest_addoption(parser):
     parser.addoption("--device", default=None, help="where tests make their tensors: emu:0, cuda:0")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Two processes begin with a half of the list each; who is through takes from the other."""
+    if in_two(config):
+        config.option.numprocesses, config.option.dist = 2, "worksteal"
+
+
+def in_two(config):
+    """All quick tests, unless someone looks at a process or says himself how many there are.
+
+    The processes read this file, too: they, and the runs of tests within a test, stay one.
+    """
+    option = config.option
+    return ("PYTEST_XDIST_WORKER" not in os.environ
+            and config.args_source is not config.ArgsSource.ARGS and option.markexpr == "not slow"
+            and not (option.usepdb or option.trace or option.collectonly)
+            and option.capture != "no" and config.pluginmanager.hasplugin("xdist")
+            and option.numprocesses is None and option.dist == "no" and not option.tx)  # fmt: skip
 
 
 def pytest_configure():

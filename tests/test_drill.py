@@ -30,7 +30,8 @@ from minidp.testing import inject
 PLACES = {"cpu:0-3": 4, "emu:0-1": 2}
 STEPS = 5
 """Steps of an epoch, whose last one has fewer rows."""
-LATE, DEADLINE = 1.6, 1.0
+LATE, DEADLINE = 2.8, 1.9
+"""Seconds; waits look at the clock once in one, and a busy processor may hold a replica up."""
 
 
 def fresh(place, width=12, norm=True, **options):
@@ -76,7 +77,8 @@ KINDS = {
 def fault(kind, **where):
     """The fault, as a context."""
     how, at, _ = KINDS[kind]
-    return inject(how, error=MemoryError("no room") if kind == "memory" else None, **at, **where)
+    error = MemoryError("no room") if kind == "memory" else None
+    return inject(how, error=error, **{**at, **where})
 
 
 @pytest.fixture
@@ -185,7 +187,8 @@ def leaks(place, rounds):
     def play():
         for kind in KINDS:
             run, loader = fresh(place, 4096, nan="raise", deadline=0.3)
-            with pytest.raises((ReplicaError, MemoryError)), fault(kind, step=2):
+            late = {"seconds": 0.6} if kind == "late" else {}
+            with pytest.raises((ReplicaError, MemoryError)), fault(kind, step=2, **late):
                 run.run(loader)
             assert replica_threads() == [], kind
             del run, loader
@@ -216,15 +219,22 @@ def test_nothing_leaks_in_twenty_rounds(place):
 
 
 def interrupted(place, times, native):
-    """``native``: captured steps, which run in native code where they can, on CPU devices."""
+    """``native``: captured steps; on CPU devices they are interrupted when they run natively."""
     run, loader = fresh(place, norm=not native, capture=native)
     run.run(loader, epochs=3)  # compiles what is needed
-    interval, natively = sys.getswitchinterval(), []
+    interval = sys.getswitchinterval()
     for _ in range(times):
         run, loader = fresh(place, norm=not native, capture=native)
+        ready = iter(["ready"])
+
+        def tell(progress=None, ready=ready):
+            for word in ready if progress is None or progress.native else ():
+                print(word, flush=True)
+
         try:
-            print("ready", flush=True)
-            run.run(loader, epochs=10**6, on_epoch=lambda told: natively.append(told.native))
+            if not native or place.startswith("emu"):
+                tell()
+            run.run(loader, epochs=10**6, on_epoch=tell)
         except KeyboardInterrupt:
             print("stopped", flush=True)
         found, number = state(run, loader)
@@ -241,7 +251,6 @@ def interrupted(place, times, native):
         plain.run_batches(islice(given, more))
         assert everything(plain) == after
         print("right", number, flush=True)
-    assert not native or place.startswith("emu") or any(natively)
 
 
 def interrupt(place, times, native, seed=0):
@@ -255,7 +264,7 @@ def interrupt(place, times, native, seed=0):
     for _ in range(times):
         if process.stdout.readline() != "ready\n":
             break
-        time.sleep(dice.uniform(0.02, 0.8 if native else 0.3))
+        time.sleep(dice.uniform(0.02, 0.3))
         process.send_signal(signal.SIGINT)
         began = time.monotonic()
         if process.stdout.readline() != "stopped\n":

@@ -245,10 +245,13 @@ def without_barrier(name):
         yield barrier.join(parts[:mutant]) + ";" + barrier.join(parts[mutant:])
 
 
-RUNS = [("reduce", run_sum), ("softmax", run_softmax)]
+def quick(*names):
+    """The kernels and what runs them; those that are not named here are for the slow set."""
+    return [pytest.param(name, run, marks=() if name in names else pytest.mark.slow)
+            for name, run in (("reduce", run_sum), ("softmax", run_softmax))]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "run"), RUNS)
+@pytest.mark.parametrize(("name", "run"), quick("reduce"))
 def test_a_missing_barrier_shows_in_the_results_of_two_orders(name, run):
     text = runtime.source(name)
     assert run(text, 0) and run(text, 1)
@@ -256,7 +259,7 @@ def test_a_missing_barrier_shows_in_the_results_of_two_orders(name, run):
         assert not (run(broken, 0) and run(broken, 1)), f"barrier {number} of {name}.cu"
 
 
-@pytest.mark.parametrize(("name", "run"), RUNS)
+@pytest.mark.parametrize(("name", "run"), quick("softmax"))
 def test_a_missing_barrier_is_a_race_that_names_both_places(name, run):
     for seed in (0, 1):
         assert run(runtime.source(name), seed, "own")

@@ -1,5 +1,6 @@
 """What is shipped: the wheel and the sdist hold real files, the digits and every kernel."""
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,9 +14,11 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """The names and sizes in (wheel, sdist), built from a copy of the tracked files."""
-    folder = tmp_path_factory.mktemp("dist")
-    done = subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT],
+    """The names and sizes in (wheel, sdist), built from a copy, beside other tests that read."""
+    folder, copy = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("source") / "copy"
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "_build")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=left_out)
+    done = subprocess.run([sys.executable, "-m", "build", "--outdir", folder, copy],
                           capture_output=True, text=True)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:

@@ -103,10 +103,10 @@ def test_what_is_whole_is_known_by_its_value():
     run = scheduler(Power(), devices=2, capture=True)
     for x, y in DATA:
         run(x, dp.Whole(2), y)
-    assert list(run.replays._all.values()) == [True]
+    assert [steps.allowed for steps in run.replays._steps.values()] == [True]
     for step in range(30):
         run(x, dp.Whole(step), y)
-    assert len(run.replays._all) < 10
+    assert len(run.replays._steps) < 10
     with pytest.raises(TypeError, match="unhashable type: 'set': the arguments of a captured"):
         run(x, dp.Whole({2}), y)
 

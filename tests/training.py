@@ -65,6 +65,7 @@ def everything(train):
         for name, value in sorted(optimizer.state.get(p, {}).items())
     ]
     grads = [p.grad if p.grad is None else p.grad.numpy().tobytes() for p in model.parameters()]
+    state += [(name, buffer.numpy().tobytes()) for name, buffer in model.named_buffers()]
     return flat(model).tobytes(), state, grads, dp.random.default_generator.get_state()
 
 

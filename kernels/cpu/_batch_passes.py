@@ -5,7 +5,7 @@ writes a value once, at 25 to 30 GB/s from memory, and costs 4 to 8 flops for ea
 float64, of some rows at a time in x's dtype where that is exact enough.
 
 Large arrays are asked for beforehand (see `soon`): some 15 % less time, on a CPU with a slow third
-cache. Others foresee what lies in order.
+cache. Others foresee what lies in order, or that of it which is read.
 """
 
 import numba
@@ -17,7 +17,7 @@ from ._machine_code import anyhow, fetch
 from ._memory import LINE
 
 COMPILED = not numba.config.DISABLE_JIT
-FORESEEN = COMPILED and anyhow().foresees
+FORESEEN, READS_FORESEEN = COMPILED and anyhow().foresees, COMPILED and anyhow().foresees_reads
 NEAR = 1 << 20  # bytes of an array that may well be in the second cache
 AHEAD = 2048  # bytes from what is read to what is asked for: half a page
 PORTION = 4096  # bytes asked for at a time: the buffers of the caches hold no more
@@ -98,7 +98,7 @@ def moments_last(x, mean, var, sums):
 
     Sums are of what differs from the first row: so they lose a factor of x's rows at most. Those of
     a few rows are of what differs from the first of these, and in x's dtype."""
-    count, first, far = x.shape[0], x[0], is_far(x)
+    count, first, far = x.shape[0], x[0], is_large(x) and not READS_FORESEEN
     sums[:] = 0
     for begin in range(0, count, TOGETHER):
         end = min(count, begin + TOGETHER)

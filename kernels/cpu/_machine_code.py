@@ -46,9 +46,14 @@ class Target:
 
     @property
     def foresees(self):
-        """Whether it fetches what is read or written in order soon enough by itself. Zen does, and
-        takes up to twice as long when it is asked as well."""
+        """Whether it fetches what is read and written in order soon enough by itself. Zen does, and
+        takes longer when it is asked as well: up to Zen 4 twice as long."""
         return self.cpu.startswith("znver")
+
+    @property
+    def foresees_reads(self):
+        """The same of what is read alone: Zen 5 is slower at that than if it is asked."""
+        return self.foresees and self.cpu <= "znver4"
 
     def lanes(self, dtype):
         """How many values of `dtype` a vector holds."""

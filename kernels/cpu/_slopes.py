@@ -43,7 +43,7 @@ def write(target, char, rectify):
     (mask,) = v.masks(build, build.sub(channels, begin), 1)
     at = v.bytes(build, begin)
     _write(v, build, places, (build.add(offset, at), at), row, mask, rectify,
-           target.foresees)  # fmt: skip
+           target.foresees_reads)  # fmt: skip
     following = build.add(begin, INTEGER(v.lanes))
     begin.add_incoming(following, inner)
     after = function.append_basic_block()

@@ -51,7 +51,8 @@ class _Window:
     def __init__(self, target, dtype, index_size, kind):
         self.vectors, self.kind, self.index_size = Vectors(target, dtype), kind, index_size
         lanes, self.is_choice = self.vectors.lanes, kind in ("largest", "positive")
-        self.is_asking = (self.is_choice or kind == "summed") and not target.foresees
+        asked = {"largest": not target.foresees, "summed": not target.foresees_reads}
+        self.is_asking = asked.get("largest" if self.is_choice else kind, False)
         self.narrow = ir.VectorType(ir.IntType(8 * index_size), lanes)
         self.taps = ir.VectorType(SHORT, lanes)
         suffix = f"v{lanes}i{8 * index_size}"

@@ -71,7 +71,7 @@ def by_batch(
         return _alone(x, weight, bias, eps, count, input)
     mean, var, counted = shared.merged_moments(_moments(x.detach(), count))
     if 0 < input.numel() <= input.shape[1]:  # one value has no variance
-        aside(_check_count, counted.reshape(()), input)
+        aside(check_count, counted.reshape(()), input)
     weight, bias = (_wide(each, input) for each in (weight, bias))
     y, _ = shared.batch_norm_shared(x, mean, var, counted, weight, bias, eps=eps, rectify=False)
     return y.type(input.dtype), mean, var * (counted / (counted - 1))
@@ -93,7 +93,7 @@ def _alone(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:  # fmt: skip
     """``by_batch`` where no other replica has rows: in one op."""
     if count == 1:
-        aside(_check_count, count, input)
+        aside(check_count, count, input)
     if x is not input:
         weight, bias = (_wide(each, input) for each in (weight, bias))
     y, mean, var = ops.batch_norm_own(x, weight, bias, eps=eps)
@@ -127,13 +127,11 @@ def _mean(total: Tensor, count: int, name: str) -> Tensor:
 
 
 @told_as("more than one row?")
-def _check_count(counted: Any, input: Tensor) -> None:
+def check_count(counted: Any, input: Tensor) -> None:
     """A replica with two rows of its own need not ask the device."""
     if float(counted) <= 1:
-        raise ArgumentError(
-            "Expected more than 1 value per channel when training, got input size "
-            f"{input.shape}: give more rows, or call eval()"
-        )
+        raise ArgumentError("Expected more than 1 value per channel when training, got input size "
+                            f"{input.shape}: give more rows, or call eval()")  # fmt: skip
 
 
 def by_layer(layer: Any, input: Tensor) -> Tensor:

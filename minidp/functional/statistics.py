@@ -11,15 +11,14 @@ import numpy as np
 from minidp.mode import aside, mode, quietly, told_as
 from minidp.placement import beside
 from minidp.tensor import Tensor
+from minidp.types import Array
 
 
 @told_as("when accepted")
 def when_accepted(function: Callable[..., None], *arguments: Any) -> None:
     """Call it when the step is accepted, once for all replicas; at once without them."""
-    if mode.replica is None:
-        quietly(function, *arguments)
-    else:
-        mode.replica.at_commit(partial(quietly, function, *arguments))
+    act = partial(quietly, function, *arguments)
+    act() if mode.replica is None else mode.replica.at_commit(act)
 
 
 def track(mean: Any, var: Any, batch_mean: Any, batch_var: Any, share: float) -> None:
@@ -33,10 +32,14 @@ def follow(share: float, *pairs: Tensor | None) -> None:
     """running = (1 - share) running + share batch of each pair, in place, where ``running`` is."""
     for running, batch in zip(pairs[::2], pairs[1::2], strict=True):
         if running is not None and batch is not None:
-            values = running.array
-            values *= 1 - share
-            values += beside(batch.array, values) * share
+            toward(running.array, beside(batch.array, running.array), share)
             running.changed()
+
+
+def toward(running: Array, batch: Array, share: float) -> None:
+    """running = (1 - share) running + share batch, in place."""
+    running *= 1 - share
+    running += batch * share
 
 
 @told_as("statistics follow")
@@ -51,24 +54,30 @@ def follow_layer(layer: Any, mean: Tensor | None, var: Tensor | None) -> None:
 
 
 @told_as("statistics are gathered")
-def gather(
-    owner: Any, rows: int, mean: Tensor, var: Tensor, follow: Callable[[Any, Any, Any], None]
-) -> None:
+def gather(owner: Any, rows: int, mean: Tensor, var: Tensor, follow: Callable[..., None]) -> None:
     """Have ``follow`` called with ``owner``, the mean and the unbiased variance over all replicas
     when the step is accepted, from those of each replica's ``rows``, by their numbers.
 
     Source: Chan, Golub and LeVeque 1979, Updating formulae and a pairwise algorithm.
     """
-    wide = mean.detach().cpu().double().numpy(), var.detach().cpu().double().numpy()
-    sums = np.concatenate([[rows], rows * wide[0], rows * wide[0] ** 2, (rows - 1) * wide[1]])
+    wide = (each.detach().cpu().double().numpy() for each in (mean, var))
+    sums = np.concatenate([[rows], *sums_of(rows, *wide)])
     if mode.replica is not None:
         merged = partial(quietly, _merged, partial(follow, owner), mean.dtype)
         mode.replica.at_commit_sum(owner, sums, merged)
 
 
+def sums_of(rows: int, mean: Array, var: Array) -> tuple[Array, Array, Array]:
+    """What replicas add up: sums of values, squares of means, squares of distances from these."""
+    return rows * mean, rows * (mean * mean), (rows - 1) * var
+
+
+def moments_of(rows: float, total: Array, squares: Array, within: Array) -> tuple[Array, Array]:
+    """The mean and the unbiased variance, from the sums of all."""
+    mean = total / rows
+    return mean, (within + squares - rows * (mean * mean)) / (rows - 1)
+
+
 def _merged(follow: Callable[[Any, Any], None], dtype: Any, sums: Any) -> None:
-    rows, size = sums[0], len(sums) // 3
-    mean, squares, within = (sums[1 + i * size : 1 + (i + 1) * size] for i in range(3))
-    mean = mean / rows
-    var = (within + squares - rows * mean**2) / (rows - 1)
+    mean, var = moments_of(sums[0], *sums[1:].reshape(3, -1))
     follow(Tensor(mean.astype(dtype)), Tensor(var.astype(dtype)))

@@ -1,7 +1,7 @@
-"""More for a bound step to do natively at its end: pack gradients, meet other replicas, update.
+"""More for a bound step to do natively, mostly at its end: pack gradients, meet others, update.
 
-What is appended is Python over ``xp`` and compiled functions, as bodies and kernels are. It is
-noted on stand-ins, so that nothing is changed before the step runs.
+It is Python over ``xp`` and compiled functions, as bodies and kernels are. It is noted on
+stand-ins, so that nothing is changed before the step runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from minidp.errors import GraphError
 from minidp.graph.line import Line, Value
-from minidp.graph.noted import Noted
+from minidp.graph.noted import Noted, Recording
 from minidp.graph.placing import Placing
 from minidp.types import Array
 
@@ -22,29 +22,42 @@ def append(
     placing: Placing, function: Callable[..., Any], values: Sequence[Value] = (),
     arrays: Sequence[Array] = (), cells: Sequence[Array] = (),
 ) -> list[Any]:  # fmt: skip
-    """Append ``function(xp, *values, *arrays, *cells)``, which is given the arrays of values of the
-    step, arrays that are the same in each run, and ones like ``cells`` that are named for each run;
-    it may change all. What it returns is let go. Gives the memory that each cell is: the same for
-    the same one.
-
-    A GraphError where it does what cannot be noted.
-    """
+    """Append ``function(xp, *values, *arrays, *cells)``, which is given what ``noted`` says, and
+    arrays like ``cells`` that are named for each run. Gives the memory that each cell is: the same
+    for the same one."""
     known: dict[int, Any] = {}
-    given = [_value(placing, value, known) for value in values]
-    given += [_array(placing, array, known) for array in arrays]
     changing = [_cell(placing, cell, known) for cell in cells]
     named = [known[id(placing.native.origin_of(cell))] for cell in changing]
     placing.outside |= dict.fromkeys(named)
+    placing.append(
+        noted(placing.native, placing.recording, function, values, arrays, changing, known)
+    )
+    return named
+
+
+def noted(
+    native: Any, recording: Recording, function: Callable[..., Any],
+    values: Sequence[Value] = (), arrays: Sequence[Array] = (), changing: Sequence[Array] = (),
+    known: dict[int, Any] | None = None,
+) -> Noted:  # fmt: skip
+    """The notes of ``function(xp, *values, *arrays, *changing)``, which is given the arrays of
+    values of the step, arrays that are the same in each run, and stand-ins whose memory is
+    ``known`` by the ids of their origins; it may change all. What it returns is let go.
+
+    A GraphError where it does what cannot be noted.
+    """
+    known = {} if known is None else known
+    given = [_value(native, recording, value, known) for value in values]
+    given += [_array(native, array, known) for array in arrays]
     given += changing
-    _, notes = placing.native.note(lambda *inputs: (function(*inputs), ())[1], given)
+    _, notes = native.note(lambda *inputs: (function(*inputs), ())[1], given)
     name = getattr(function, "__qualname__", repr(function))
     if notes.problem is not None:
         raise GraphError(f"{name} cannot run natively in a captured step: {notes.problem}")
     for note in notes.taken:
-        note.slots = [(word, _memory(placing, origin, known, notes.fixed), offset)
+        note.slots = [(word, _memory(native, origin, known, notes.fixed), offset)
                       for word, origin, offset in note.slots]  # fmt: skip
-    placing.append(Noted(Line(None, list(values), {}, [], call=function, text=name), notes))
-    return named
+    return Noted(Line(None, list(values), {}, [], call=function, text=name), notes)
 
 
 def append_note(placing: Placing, note: Any) -> None:
@@ -62,19 +75,20 @@ def memory_of(placing: Placing, cell: Array) -> Any:
     return memory
 
 
-def _value(placing: Placing, value: Value, known: dict[int, Any]) -> Array:
+def _value(
+    native: Any, recording: Recording, value: Value, known: dict[int, Any]
+) -> Array:  # fmt: skip
     """An array with the layout of a value, in memory that stands for the value's."""
-    layout = placing.recording.layouts[value]
-    origin = placing.native.origin(np.zeros(max(1, layout.memory.size), np.uint8))
+    layout = recording.layouts[value]
+    origin = native.origin(np.zeros(max(1, layout.memory.size), np.uint8))
     known[id(origin)] = layout.memory
     return type(origin)(layout.shape, layout.dtype, origin, layout.offset, layout.strides)
 
 
 def _array(
-    placing: Placing, array: Array, known: dict[int, Any], fixed: bool = True
+    native: Any, array: Array, known: dict[int, Any], fixed: bool = True
 ) -> Array:  # fmt: skip
     """A copy of an array, in memory that stands for the array's."""
-    native = placing.native
     held = np.zeros(max(1, native.extent(array)), np.uint8)
     origin, offset = native.origin(held), native.start(array) - native.low(array)
     known[id(origin)] = native.Memory(array, fixed)
@@ -87,15 +101,14 @@ def _cell(placing: Placing, cell: Array, known: dict[int, Any]) -> Array:
     """A copy of a cell, which is kept for who is given the cell again."""
     if id(cell) not in placing.cells:
         memory: dict[int, Any] = {}
-        copy = _array(placing, cell, memory, fixed=False)
+        copy = _array(placing.native, cell, memory, fixed=False)
         placing.cells[id(cell)] = cell, copy, memory
     _, copy, memory = placing.cells[id(cell)]
     known |= memory
     return copy
 
 
-def _memory(placing: Placing, origin: Any, known: dict[int, Any], fixed: dict[int, Array]) -> Any:
-    native = placing.native
+def _memory(native: Any, origin: Any, known: dict[int, Any], fixed: dict[int, Array]) -> Any:
     if not isinstance(origin, native.Array):
         return origin
     return known.setdefault(id(origin), native.Memory(origin, id(origin) in fixed))

@@ -46,12 +46,31 @@ class Known:
             self.program = Program(graph.fused() if fuse else graph)
 
 
+class Checks:
+    """Which calls are recorded again although they could be replayed: 16, 32, 64 and so on."""
+
+    def __init__(self) -> None:
+        self.calls, self._next = 0, 16
+
+    def count(self, calls: int = 1) -> bool:
+        """Count calls; whether the last one is to be recorded again."""
+        self.calls += calls
+        if self.calls < self._next:
+            return False
+        self._next *= 2
+        return True
+
+    @property
+    def left(self) -> int:
+        """How many calls are to come before the next of these."""
+        return self._next - 1 - self.calls
+
+
 class Recordings:
     """What is known of a step for one kind of arguments."""
 
     def __init__(self, fuse: bool) -> None:
-        self.fuse = fuse
-        self.calls, self.next_check = 0, 16
+        self.fuse, self.checks = fuse, Checks()
         self.states: dict[Any, Known] = {}
         self.last: Known | None = None
 
@@ -65,32 +84,27 @@ class Recordings:
         """Why it is not replayed yet."""
         return "it has not run" if self.last is None else self.last.reason
 
-    def ready(self) -> Known | None:
-        """What may be replayed now. Nothing is at first, when parameters have moved, and in calls
-        16, 32, 64 and so on."""
-        self.calls += 1
-        last = self.last
-        if last is None:
-            return None
-        program = last.program
-        if program is not None and self.calls >= self.next_check:
-            self.next_check *= 2
-            return None
-        if program is not None and (program.rests or program.valid()):
-            return last
+    @property
+    def holds(self) -> bool:
+        """Whether what was replayed last can be replayed as things are now."""
+        program = self.program
+        return program is not None and (program.rests or program.valid())
+
+    def known(self) -> Known | None:
+        """What can be replayed now: nothing at first, and when parameters have moved."""
+        if self.holds:
+            return self.last
         for known in list(self.states.values()):
-            if known is not last and known.program is not None and known.program.valid():
+            if known is not self.last and known.program is not None and known.program.valid():
                 self.rest()
                 self.last = known
                 return known
         return None
 
-    def ahead(self, most: int) -> int:
-        """How many of the next calls, of ``most``, are to be replays, as things are now."""
-        program = self.program
-        if program is None or not (program.rests or program.valid()):
-            return 0
-        return max(0, min(most, self.next_check - 1 - self.calls))
+    def ready(self) -> Known | None:
+        """What is replayed now; nothing in the calls that are recorded again."""
+        due = self.checks.count()
+        return None if due and self.program is not None else self.known()
 
     def rest(self) -> None:
         """What is replayed will not be for a while."""
@@ -118,8 +132,8 @@ class Captured:
         self._latest: tuple[Any, Recordings] = None, Recordings(fuse)
         self.last = self._latest[1]
         """What is known for the kind of arguments that was given last."""
-        self.allowed = True
-        """Whether it may be replayed now; a scheduler asks all replicas."""
+        self.allowed: bool | None = None
+        """Whether it may be replayed, where somebody else says so: a scheduler, of all replicas."""
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if mode.watch is not None:  # inside of another captured step, which records it
@@ -136,8 +150,9 @@ class Captured:
             plan = self._plan((form, tuple(key[1]), *key[2:]))
             self._latest = key, plan
         self.last = plan
-        known = plan.ready()
-        if known is None or known.program is None or not self.allowed:
+        allowed = self.allowed
+        known = plan.ready() if allowed is None else plan.known() if allowed else None
+        if known is None or known.program is None:
             return self._record(plan, form, tensors)
         results = known.program([tensor.array for tensor in tensors])
         if known.form is Place:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidp.graph.captured import Recordings, kind_of
+from minidp.graph.captured import kind_of
 from minidp.graph.form import form_of
 from minidp.nested import leaves as every_leaf
 from minidp.parallel.batch import Batch, Whole
@@ -147,10 +147,10 @@ class Chunk:
     """Steps from the number ``first`` on, of one kind of batch, split alike."""
 
     def __init__(
-        self, step: NativeStep, plans: Sequence[Recordings], batches: Batches,
+        self, step: NativeStep, kind: Any, batches: Batches,
         split: Sequence[Share], world: World, first: int,
     ) -> None:  # fmt: skip
-        self.step, self.plans, self.batches, self.split = step, plans, batches, split
+        self.step, self.kind, self.batches, self.split = step, kind, batches, split
         self.first, self.count = first, len(batches.used)
         self.done, self.began = 0, perf_counter()
         step.draw(world.generator.seed, first, self.count)
@@ -196,5 +196,3 @@ class Chunk:
         spoiled = any(table.spoiled(at) for table, at in tables if at is not None)
         self.step.commit(self.done, self._totals, not spoiled)
         self.batches.used[self.done - 1]()
-        for plan in self.plans:
-            plan.calls += self.done

@@ -132,10 +132,10 @@ class NativeRuns:
         began = perf_counter_ns()
         first = feed.ahead(world.rank, 1, began)
         kind = self._kind_of(first[0][0]) if first else None
-        plans = self.replays.plans(kind.key) if kind is not None else []
+        plans, ahead = self.replays.ahead(kind.key) if kind is not None else ([], 0)
         programs = [plan.program for plan in plans if plan.program is not None]
-        if kind is None or kind.key is None or len(programs) < world.size:
-            return None
+        if kind is None or kind.key is None or not ahead or len(programs) < world.size:
+            return None  # a step that is recorded again is Python's, too
         if not self._split or self._split[0].total != kind.rows:
             self._split = shares(kind.rows, self.weights)
         split = self._split
@@ -144,15 +144,13 @@ class NativeRuns:
         if step is None or not all(share.rows for share in split):
             return None
         most = 1 if not step.seconds else min(MOST, max(1, int(SECONDS / step.seconds)))
-        most = min(plan.ahead(most) for plan in plans)  # a step that is recorded again is Python's
-        if not most:
-            return None
+        most = min(most, ahead)
         fed = first if most == 1 else feed.ahead(world.rank, most, began)
         batches = kind.batches(fed, self.loss)
         if not batches.used:
             return None
         number = feed.step + feed.places[world.rank] + 1
-        return Chunk(step, plans, batches, split, world, number)
+        return Chunk(step, kind.key, batches, split, world, number)
 
     def _kind_of(self, batch: Any) -> Kind | None:
         if self._kind is None or not self._kind.like(batch):
@@ -175,6 +173,7 @@ class NativeRuns:
             default_generator.step = chunk.first + done - 1
             exchange.steps |= dict.fromkeys(range(world.size), default_generator.step + 1)
             chunk.commit()
+            self.replays.agree(chunk.kind, range(len(chunk.split)), done)
         if exchange.failure is None:
             chunk.step.meeting.reset()
             if chunk.waited_too_long:

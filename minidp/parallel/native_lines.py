@@ -1,8 +1,10 @@
-"""Cache lines that go from core to core in native steps: asked for, or taken over, all at once."""
+"""Which part of the parameters a replica updates in native steps, and cache lines that go from core
+to core there: asked for, or taken over, all at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from minidp.graph.appended import append_note, memory_of
 from minidp.graph.line import Value
 from minidp.graph.placing import Placing
+from minidp.parallel.communicator import bounds
 from minidp.parallel.ends import BucketEnd
 from minidp.types import Array
 
@@ -17,6 +20,20 @@ ROWS = 2**15
 """Bytes of the next step's rows up to which they are asked for: more would drive out the rest."""
 Slices = Sequence[tuple[int, slice]]
 """Which bucket, and which part of it a replica updates."""
+
+
+def slices_of(
+    ends: Sequence[BucketEnd], rank: int, size: int, most: int, block: int
+) -> Slices:  # fmt: skip
+    """Each bucket's slice of one of ``size`` replicas, in blocks of so many elements or, where
+    they would be more than ``most``, larger ones."""
+    found = []
+    for place, end in enumerate(ends):
+        first, last = bounds(end.bucket.size, size)[rank : rank + 2]
+        count = min(most, -(-(last - first) // block))
+        inside = bounds(last - first, count) if count else []
+        found += [(place, slice(first + i, first + j)) for i, j in pairwise(inside)]
+    return found
 
 
 def ask_for_rows(

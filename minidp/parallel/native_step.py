@@ -15,10 +15,13 @@ import numpy as np
 
 from minidp.device import cores
 from minidp.errors import GraphError
+from minidp.functional.norm import check_count
 from minidp.graph.line import InReplica, Line, Value
 from minidp.graph.noted import Recording
 from minidp.graph.program import Program, native_calls
 from minidp.parallel.ends import BucketEnd
+from minidp.parallel.exchanged import Exchanges, is_exchange
+from minidp.parallel.followers import Follower, Followers, follower_of
 from minidp.parallel.inspections import require_finite_loss
 from minidp.parallel.native_copies import Copies, apart, zeros
 from minidp.parallel.native_table import MOST, Table
@@ -27,32 +30,40 @@ from minidp.parallel.total import Total
 from minidp.tensor import wrap
 from minidp.types import Array
 
+NEEDLESS = BucketEnd._start, require_finite_loss, check_count
+"""What lines of Python need not do: it is done otherwise, or depends on shapes alone."""
+
 
 @dataclass
 class Stripped:
     """The lines of a captured step that run natively, and what the others were.
 
     ``packs`` gave the cotangents of a bucket; ``held`` are arrays that Python found, by the number
-    of the bucket that they are of, and of the parameter, or -1 for all of the bucket."""
+    of the bucket that they are of, and of the parameter, or -1 for all of the bucket; ``followers``
+    are statistics that follow when a step is accepted."""
 
     recording: Recording
     packs: list[Line] = field(default_factory=list)
     held: dict[Value, tuple[int, int]] = field(default_factory=dict)
+    followers: list[Follower] = field(default_factory=list)
 
 
 def stripped(recording: Recording) -> Stripped:
     """A GraphError where a line has to stay Python that is none of the scheduler's."""
     graph = recording.graph
-    lines = [each for each in recording.lines if each.notes is not None]
+    lines = [each for each in recording.lines
+             if each.notes is not None or is_exchange(each.line)]  # fmt: skip
     result = Stripped(Recording(graph, lines, recording.layouts, recording.taken, recording.cells))
-    for line in [each.line for each in recording.lines if each.notes is None]:
+    for line in [each.line for each in recording.lines if each not in lines]:
         function = getattr(line.call, "__func__", line.call)
         if function is BucketEnd._pack:
             result.packs.append(line)
         elif line.op is not None and line.op.name in ("broadcast", "unpack"):
             index, first = line.constants["bucket"].bucket.index, -(line.op.name == "broadcast")
             result.held |= {y: (index, i) for i, y in enumerate(line.outputs, first)}
-        elif function not in (BucketEnd._start, require_finite_loss):
+        elif (follower := follower_of(line)) is not None:
+            result.followers.append(follower)
+        elif function not in NEEDLESS:
             raise GraphError(f"{line} stays Python")
     keys = [key for key in graph.keys if not isinstance(key.generator, InReplica)]
     if keys or graph.gradients() or graph.copied() or len(graph.results) != 1:
@@ -83,8 +94,9 @@ class NativeStep:
 
     def __init__(
         self, programs: Sequence[Program], ends: Sequence[Sequence[BucketEnd]], optimizer: Any,
-        starts: Sequence[Sequence[int]], finite: bool, deadline: float, sums: Sums,
+        starts: Sequence[Sequence[int]], leads: int, finite: bool, deadline: float, sums: Sums,
     ) -> None:  # fmt: skip
+        """``leads`` is the replica that does what happens once for all."""
         self.seconds = 0.0
         """What a step took last; 0: none was made."""
         self.starts = starts
@@ -97,6 +109,10 @@ class NativeStep:
         found = [stripped(binding.placing.recording) for binding in bindings if binding is not None]
         spins = {} if size <= cores() else {"spins": 50}
         self.meeting = self.native.Meeting(size, deadline, **spins)
+        exchanges = Exchanges([each.recording for each in found], self.native, self.meeting)
+        for rank, each in enumerate(found):
+            each.recording = exchanges.noted(each.recording, rank)
+        self.followers = Followers([each.followers for each in found], leads)
         self.gradients, self.totals, self.apart = sums.gradients, sums.totals, sums.apart
         self.copies = [Copies(self.apart and rank > 0) for rank in range(size)]
         self.cells = [zeros(end) for end in ends[0]]
@@ -112,12 +128,15 @@ class NativeStep:
         self.keys = [np.zeros((MOST, 4), np.uint64) for _ in found[0].recording.cells]
         self.tables = [Table(self, rank, each) for rank, each in enumerate(found)]
         del self.cells, self.given
+        for program in programs:
+            program.let_go()
 
     def fits(self, finite: bool) -> bool:
         """Whether inspections and the update are the same, but for numbers: then it
         knows what the optimiser's state has seen."""
         found = runs_of(self.optimizer, self.ends[0], self.used)
         same = finite is self.finite and len(found) == len(self.updates)
+        same = same and self.followers.same()
         return same and all(map(Update.follows, self.updates, found))
 
     def draw(self, seed: int, first: int, count: int) -> None:
@@ -150,3 +169,4 @@ class NativeStep:
                 p.changed()
         for update in self.updates:
             update.advance(steps)
+        self.followers.commit(steps)

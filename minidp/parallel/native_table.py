@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +12,10 @@ from minidp.graph.appended import append, append_note
 from minidp.graph.bound import Binding, Copy
 from minidp.graph.line import Line, Value
 from minidp.graph.placing import Placing
-from minidp.parallel.communicator import bounds
+from minidp.parallel import native_lines as lines
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.host import tree_sum
 from minidp.parallel.native_copies import near
-from minidp.parallel.native_lines import ask_for_rows, take_back, take_gradients, take_parameters
 from minidp.parallel.native_update import Update
 from minidp.types import Array
 
@@ -42,16 +40,16 @@ def _copy(xp: Any, total: Array, gradient: Array) -> None:
 class Table:
     """One replica's table: its rows have the addresses of the arrays of each step."""
 
+    updated: int | None = None
+    """The entry at which all have done what belongs to a step, if they need to know."""
+
     def __init__(self, step: NativeStep, rank: int, found: Stripped) -> None:
         self.step, self.rank, self.native = step, rank, step.native
         self.ends, graph = step.ends[rank], found.recording.graph
         self.placing = Placing(found.recording, self.native, drawn=True)
         self.own = step.copies[rank].of
         """Gives the copy of an array that this replica updates."""
-        self.meetings: list[int] = []
-        """The entries at which replicas meet."""
-        self.updated: list[int] = []
-        """The one at which all have updated their slices, if they need to know."""
+        step.followers.check_unread(self.placing)
         if step.finite:
             append(self.placing, self._require_finite, graph.results)
         self.computed: list[tuple[Any, int, int]] = []
@@ -66,20 +64,25 @@ class Table:
                 self._append(_clear, gradient=place)
         starts = step.starts[rank]
         arguments = graph.arguments[: len(starts)]
-        self.following = ask_for_rows(self.placing, arguments, starts)
+        self.following = lines.ask_for_rows(self.placing, arguments, starts)
         """Memory that is an argument of the next step, and which."""
         for place, total in enumerate(step.cells if step.apart else ()):
             self._append(_copy, cells=[total], gradient=place)
+        step.followers.append_sums(self.placing, rank)
         self._append_meeting()
-        slices = list(self._blocks(1)) if step.gradients and near(self.ends) else []
+        slices = self._blocks(1) if step.gradients and near(self.ends) else []
         if step.apart:
-            self.cells |= take_gradients(self.placing, step.given[1 - rank])
+            self.cells |= lines.take_gradients(self.placing, step.given[1 - rank])
         else:
-            take_parameters(self.placing, self.ends, slices)
+            lines.take_parameters(self.placing, self.ends, slices)
         self._append_updates()
+        if rank == step.followers.leads:
+            step.followers.append(self.placing)
+        if not step.apart or step.followers.meets:
+            self._append_meeting()
+            self.updated = len(self.placing.notes) - 1
         if not step.apart:
-            self.updated = [self._append_meeting()]
-            self.cells |= take_back(self.placing, self.ends, step.given[rank], slices)
+            self.cells |= lines.take_back(self.placing, self.ends, step.given[rank], slices)
         shifts = dict(zip(map(self.placing.memory, arguments), starts, strict=True))
         shifts |= {memory: step.copies[rank].behind(memory.fixed) for memory in
                    [each.memory for each in found.recording.layouts.values()]
@@ -88,9 +91,11 @@ class Table:
         if not self.binding.whole or not self.placing.possible:
             raise GraphError("it is not one native call")
         self.copy = Copy(self.binding)
-        self.copy.renew()
         self._begin_rows(graph.results[0], found)
         self.arguments = [self._column(value) for value in arguments]
+        self.meetings = [number for number, note in enumerate(self.placing.notes)
+                         if note.keeps is step.meeting]  # fmt: skip
+        """The entries at which replicas meet."""
         self.agreed = len(self.placing.notes) if step.apart else self._first_change()
         """The entry from which on a step changes the totals of the one before."""
 
@@ -136,10 +141,8 @@ class Table:
         for array in arrays:
             self.native.all_finite(array)
 
-    def _append_meeting(self) -> int:
-        self.meetings.append(len(self.placing.notes))
+    def _append_meeting(self) -> None:
         append_note(self.placing, self.step.meeting.note(self.rank))
-        return self.meetings[-1]
 
     def _append_updates(self) -> None:
         """Add this replica's slices of all gradients and update them. Block by block, which stay in
@@ -152,21 +155,18 @@ class Table:
                          cells=[self.step.cells[place]])  # fmt: skip
         if finite and not self.step.apart:
             self._append_meeting()
-        for place, part in reversed([*self._blocks(1 if finite else BLOCKS)]):
+        for place, part in reversed(self._blocks(1 if finite else BLOCKS)):
             if not finite:
                 self._append_sum(place, part)
             for update in self.step.updates:
                 if update.place == place:
                     self._append_update(update, part)
 
-    def _blocks(self, most: int) -> Iterator[tuple[int, slice]]:
-        """This replica's slice of each bucket, in blocks: at most so many of a bucket."""
-        size, rank = (1, 0) if self.step.apart else (len(self.step.ends), self.rank)
-        for place, end in enumerate(self.ends):
-            first, last = bounds(end.bucket.size, size)[rank : rank + 2]
-            count = min(most, -(-(last - first) // (SMALL if self.step.apart else BLOCK)))
-            inside = bounds(last - first, count) if count else []
-            yield from ((place, slice(first + i, first + j)) for i, j in pairwise(inside))
+    def _blocks(self, most: int) -> lines.Slices:
+        """This replica's slice of each bucket, in at most so many blocks of a bucket."""
+        if self.step.apart:
+            return lines.slices_of(self.ends, 0, 1, most, SMALL)
+        return lines.slices_of(self.ends, self.rank, len(self.step.ends), most, BLOCK)
 
     def _append_sum(self, place: int, part: slice) -> None:
         def add(xp: Any, *arrays: Array) -> None:
@@ -195,6 +195,7 @@ class Table:
     # The rows: for each step, the addresses of array objects
 
     def _begin_rows(self, loss: Value, found: Stripped) -> None:
+        self.copy.renew()
         self.rows = np.tile(self.copy.bound.objects, (MOST, 1))
         self._first_row = self.native.start(self.rows)
         self.kept: list[list[Array]] = []
@@ -286,13 +287,12 @@ class Table:
         """How many of so many steps were made, where the entry has stopped, or -1."""
         if entry < 0:
             return count
-        return int(self.copy.bound.rounds_done()) + (entry in self.updated)
+        return int(self.copy.bound.rounds_done()) + (entry == self.updated)
 
     def spoiled(self, entry: int) -> bool:
         """Whether a step that stopped there, undone, had changed the sums of the one before."""
-        return self.agreed <= entry and entry not in self.updated
+        return self.agreed <= entry != self.updated
 
-    def found(self, count: int) -> Array:
+    def found(self, count: int) -> Any:
         """The losses of the steps."""
-        found: Array = self.losses[:count].astype(np.float64)
-        return found
+        return self.losses[:count].astype(np.float64)

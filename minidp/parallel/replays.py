@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minidp.errors import GraphError
-from minidp.graph.captured import SIGNATURES, Captured, Recordings
+from minidp.graph.captured import SIGNATURES, Captured, Checks, Recordings
 from minidp.graph.program import Program
 from minidp.parallel.chunk import Kind
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.native_step import NativeStep, Sums
 from minidp.parallel.replica import World
-from minidp.parallel.split import Share
+from minidp.parallel.split import Share, leads
 from minidp.tensor import Tensor
 
 KINDS = 8
 """For how many kinds of batches steps are kept as native tables."""
+
+
+class Steps:
+    """The captured steps of one kind of batch, one of each replica. Whether the next one is
+    replayed is decided for all of them, when the last one is over: also a step that failed in some
+    replica, and was not run by others, makes no difference."""
+
+    def __init__(self, gradients: Callable[..., Tensor], fuse: bool, size: int) -> None:
+        self.captured = [Captured(gradients, fuse) for _ in range(size)]
+        self.can = [False] * size
+        """Whether each can replay all parts of its step."""
+        self.allowed = False
+        """Whether the next step is to be a replay."""
+        self._checks = Checks()
+        self._checks.count()  # the step that they are made for
+
+    def over(self, ranks: Sequence[int], steps: int = 1) -> None:
+        """So many steps are over, the last of which these ranks have run."""
+        due = self._checks.count(steps)
+        self.allowed = not due and all(self.can[rank] for rank in ranks)
+
+    @property
+    def ahead(self) -> int:
+        """How many of the next steps are to be replays, as things are now."""
+        holds = self.allowed and all(step.last.holds for step in self.captured)
+        return 1 + self._checks.left if holds else 0
 
 
 class Replays:
@@ -27,15 +54,19 @@ class Replays:
     def __init__(
         self, gradients: Callable[..., Tensor], ends: Sequence[Sequence[BucketEnd]], fuse: bool
     ) -> None:  # fmt: skip
-        self.ends, size = ends, len(ends)
-        self.captured = [Captured(gradients, fuse) for _ in range(size)]
-        self._plans: dict[Any, list[Recordings | None]] = {}
-        self._all: dict[Any, bool] = {}  # whether all can replay
-        self._can = [True] * size
+        self.ends = ends
+        self._make = partial(Steps, gradients, fuse, len(ends))
+        self._steps: dict[Any, Steps] = {}
+        self._latest = self._make()
         self._native: dict[Any, tuple[list[Program], NativeStep | None]] = {}
         self._sums: Sums | None = None
         self.reason = ""
         """Why the last step that cannot run natively cannot."""
+
+    @property
+    def captured(self) -> list[Captured]:
+        """The steps of the kind that was run last, one of each replica."""
+        return self._latest.captured
 
     def __repr__(self) -> str:
         eager = [step.last.reason for step in self.captured if not step.replays]
@@ -48,28 +79,32 @@ class Replays:
         told: Any = None
         if denominator is not None:  # it depends on the targets: an argument of the step
             told = Tensor(np.array(denominator)).to(world.device)
-        step = self.captured[world.rank]
-        step.allowed = self._all.get(kind, False)
+        steps = self._steps.get(kind) or self._steps.setdefault(kind, self._make())
+        step, rank = steps.captured[world.rank], world.rank
+        step.allowed = steps.allowed
         loss: Tensor = step(given, told, part, world.factor)
         first = part.start == world.now.share.start
-        self._can[world.rank] = step.replays and (first or self._can[world.rank])
-        self._plans.setdefault(kind, [None] * len(self.ends))[world.rank] = step.last
+        steps.can[rank] = step.replays and (first or steps.can[rank])
         return loss
 
-    def agree(self, kind: Any, ranks: Sequence[int]) -> None:
-        """A step of this kind is over, and was run by ``ranks``."""
-        self._all.pop(kind, None)
-        self._all[kind] = all(self._can[rank] for rank in ranks)  # the last used is the last
-        if len(self._all) > SIGNATURES:
-            oldest = next(iter(self._all))
-            del self._all[oldest]
-            self._plans.pop(oldest, None)
+    def agree(self, kind: Any, ranks: Sequence[int], steps: int = 1) -> None:
+        """So many steps of this kind are over, and were run by ``ranks``."""
+        before, found = self._latest, self._steps.pop(kind)
+        self._steps[kind] = self._latest = found  # the last used is the last
+        found.over(ranks, steps)
+        if before is not found:
+            for step in before.captured:
+                step.last.rest()
+        if len(self._steps) > SIGNATURES:
+            del self._steps[next(iter(self._steps))]
 
-    def plans(self, kind: Any) -> list[Recordings]:
-        """What each replica knows of steps of this kind; nothing unless all replay them."""
-        plans = [plan for plan in self._plans.get(kind, ()) if plan is not None]
-        ready = self._all.get(kind, False) and len(plans) == len(self.ends)
-        return plans if ready else []
+    def ahead(self, kind: Any) -> tuple[list[Recordings], int]:
+        """What each replica knows of steps of this kind, and how many of the next ones are to be
+        replays of that."""
+        steps = self._steps.get(kind)
+        if steps is None:
+            return [], 0
+        return [step.last for step in steps.captured], steps.ahead
 
     def native(
         self, kind: Kind, split: Sequence[Share], programs: list[Program], optimizer: Any,
@@ -86,8 +121,8 @@ class Replays:
                 starts = [[share.start * strides[0] for _, strides, _ in kind.layouts]
                           for share in split]  # fmt: skip
                 self._sums = self._sums or Sums(self.ends)
-                step = NativeStep(programs, self.ends, optimizer, starts, finite, deadline,
-                                  self._sums)  # fmt: skip
+                step = NativeStep(programs, self.ends, optimizer, starts, leads(split), finite,
+                                  deadline, self._sums)  # fmt: skip
             except GraphError as problem:
                 self.reason = str(problem)
         self._native[kind.key] = programs, step  # the last used is the last

@@ -73,3 +73,8 @@ def parts(share: Share, count: int) -> list[Share]:
     for rows in counts(share.rows, [Fraction(1)] * count):
         cuts.append(cuts[-1] + rows)
     return [Share(a, b, share.total) for a, b in pairwise(cuts)]
+
+
+def leads(split: Sequence[Share]) -> int:
+    """The replica that does what happens once for all in a step: the first of most rows."""
+    return max(range(len(split)), key=lambda rank: split[rank].rows)

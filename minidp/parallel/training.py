@@ -36,7 +36,7 @@ from minidp.parallel.progress import Progress
 from minidp.parallel.recorder import Recorder
 from minidp.parallel.replays import Replays
 from minidp.parallel.replica import World
-from minidp.parallel.split import Share, parts, shares
+from minidp.parallel.split import Share, leads, parts, shares
 from minidp.tensor import Tensor
 
 
@@ -96,8 +96,7 @@ class Program(ABC):
             if not split or batch.rows != split[0].total:
                 split = shares(batch.rows, self.weights)
             ranks = [rank for rank, share in enumerate(split) if share.rows]
-            lead = max(range(len(split)), key=lambda rank: split[rank].rows)
-            world.begin(step, split[world.rank], ranks, lead)
+            world.begin(step, split[world.rank], ranks, leads(split))
             world.now.used = used
             yield batch, split
 
