@@ -11,6 +11,7 @@ from training import CLASSES, FEATURES, batches, everything, flat, mlp, schedule
 import minidp as dp
 from minidp import nn, optim
 from minidp.errors import ReplicaError
+from minidp.mode import mode
 
 DATA = batches(8, 8)
 
@@ -203,3 +204,28 @@ def test_a_loader_may_ask_the_model(layout):
         scheduler(model, **each).run(given(model))
         results.append(flat(model))
     np.testing.assert_allclose(*results, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", [{"devices": 1}, *LAYOUTS], ids=str)
+def test_noise_of_a_loader_is_not_that_of_the_step(layout):
+    class Noisy(nn.Linear):
+        def forward(self, x, noise):
+            drawn.append((mode.replica.first_row, mode.replica.step, noise.numpy(),
+                          dp.rand(*x.shape, batch_dim=0).numpy()))  # fmt: skip
+            return super().forward(x)
+
+    def given():
+        for x, y in DATA:
+            yield x, dp.rand(*x.shape, batch_dim=0), y
+
+    found = []
+    for each in ({**layout, "capture": False}, {"devices": 1}):
+        drawn = []
+        dp.manual_seed(0)
+        run = scheduler(Noisy(FEATURES, CLASSES).double(), **each)
+        run.run(given())
+        assert all((noise != own).any() for _, _, noise, own in drawn)
+        drawn.sort(key=lambda row: (row[1], row[0]))
+        found.append([np.concatenate([row[i] for row in drawn]) for i in (2, 3)])
+        assert len(np.unique(found[-1])) == 2 * len(DATA) * 8 * FEATURES
+    np.testing.assert_array_equal(*found)
