@@ -34,6 +34,8 @@ def backward(
         run(ends, seeds, None, retain_graph, create_graph)
         return
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    if not inputs:
+        raise GraphError("backward: inputs=[]: expected at least one tensor, or None for all")
     for leaf, g in zip(inputs, grad(ends, inputs, seeds, retain_graph, create_graph,
                                     allow_unused=True), strict=True):  # fmt: skip
         if g is not None:

@@ -19,7 +19,7 @@ from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.mode import mode
 from minidp.placement import as_array, ordered_like, place
 from minidp.tensor import Tensor, method
-from minidp.types import Array, as_dtype, int64
+from minidp.types import Array, as_dtype, int64, numeric
 
 __all__ = [
     "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "HalfTensor", "IntTensor",
@@ -95,7 +95,7 @@ def make(array: Array, dtype: Any = None, device: Any = None, requires_grad: boo
          memory: Any = None) -> Tensor:  # fmt: skip
     if dtype is not None:
         with np.errstate(all="ignore"):
-            array = array.astype(as_dtype(dtype), copy=False)
+            array = numeric(array).astype(as_dtype(dtype), copy=False)
     array = array if memory is None else ordered_like(array, memory)
     return Tensor(place(array, device), requires_grad)
 
@@ -270,7 +270,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, **options: Any) -> T
     tensor([[1., 0.],
             [0., 1.]])
     """
-    return make(np.eye(n, m, dtype=float_dtype(dtype)), **options)
+    return make(np.eye(*shape_of((n, n if m is None else m)), dtype=float_dtype(dtype)), **options)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:

@@ -94,12 +94,18 @@ def _waits(at: At, device: Any, shape: tuple[int, ...], rate: float, dtype: Any)
     return _made(-np.log1p(-_numbers(random.uniforms, at, shape)) / rate, dtype, device)
 
 
+def _real(name: str, dtype: Any) -> Any:
+    kind = float_dtype(dtype)
+    refuse(kind.kind != "f", f"{name} of {kind}: expected a floating-point dtype", DTypeError)
+    return kind
+
+
 def rand(
     *sizes: Any, size: Any = None, generator: Maybe = None, dtype: Any = None,
     batch_dim: int | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
     """Uniform random numbers in [0, 1)."""
-    shape, kind = shape_of(sizes, size), float_dtype(dtype)
+    shape, kind = shape_of(sizes, size), _real("rand", dtype)
     return _drawn(_uniform, generator, batch_dim, shape, kind, **options)
 
 
@@ -108,7 +114,7 @@ def randn(
     batch_dim: int | None = None, **options: Any,
 ) -> Tensor:  # fmt: skip
     """Random numbers of the standard normal distribution."""
-    shape, kind = shape_of(sizes, size), float_dtype(dtype)
+    shape, kind = shape_of(sizes, size), _real("randn", dtype)
     return _drawn(_normal, generator, batch_dim, shape, kind, **options)
 
 

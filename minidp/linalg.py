@@ -208,10 +208,10 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     return last / first if p == -2 else first / last
 
 
-def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str = "gelsy") -> Lstsq:
+def lstsq(input: Tensor, b: Tensor, rcond: float | None = None, *, driver: Any = "gelsy") -> Lstsq:
     """The X for which |A X - B| is least (and of these the shortest). ``driver``, LAPACK's routine
     in PyTorch, only says which results beside X are there."""
-    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+    if (driver := driver or "gelsy") not in ("gels", "gelsy", "gelsd", "gelss"):
         raise ArgumentError(f"lstsq: driver={driver!r}; expected gels, gelsy, gelsd or gelss")
     vector = b.ndim == 1 or b.shape == input.shape[:-1]
     right = unsqueeze(b, -1) if vector else b

@@ -198,9 +198,13 @@ def get_default_dtype() -> DType:
 
 def set_default_dtype(dtype: Any) -> None:
     """Let Python floats become ``dtype``, in this thread and the replicas it launches."""
+    from minidp.errors import DTypeError
     from minidp.types import as_dtype
 
-    mode.default_dtype = as_dtype(dtype)
+    found = as_dtype(dtype)
+    if found.kind != "f":
+        raise DTypeError(f"set_default_dtype({found}): expected a floating-point dtype")
+    mode.default_dtype = found
 
 
 def get_default_device() -> Device:

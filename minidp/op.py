@@ -34,7 +34,7 @@ from minidp.node import Node
 from minidp.promotion import promoted
 from minidp.record import Plan, apply
 from minidp.shapes import Term
-from minidp.short import function_of, short, view
+from minidp.short import function_of, operator, short, view
 from minidp.tensor import Tensor
 from minidp.types import Array, category
 
@@ -72,6 +72,7 @@ class Op:
         self.plain: Callable[..., Any] | None = None
         self.bare = False
         self.short = self._short(terms)
+        self.operator = operator(self)
         for name, rule in rules.items():
             if name not in self.arguments:
                 raise TypeError(f"op {self.name}: a rule for {name!r}, which is no argument")

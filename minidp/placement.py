@@ -9,24 +9,28 @@ import numpy as np
 from minidp.backend import CPU, backend_of, get_backend
 from minidp.device import Device
 from minidp.device import device as as_device
-from minidp.errors import ArgumentError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, ShapeError
 from minidp.mode import mode
-from minidp.types import Array
+from minidp.promotion import dtype_of
+from minidp.types import Array, DType, bool_, int64, promote
 
 
 def as_array(values: Any, dtype: Any = None) -> Array:
-    """Python numbers and nested sequences as an array; floats in the default dtype unless given."""
+    """Python numbers and nested sequences as an array of the dtype that all of them promote to,
+    unless one is given; Python's floats count as the default dtype."""
     try:
         array = np.array(values)
     except ValueError as error:
         raise ShapeError(f"rows of unequal length make no tensor: {error}") from error
-    if dtype is not None and array.dtype != object:
-        return _fitted(array, np.dtype(dtype))
-    if array.dtype == np.float64 and not _holds_arrays(values):
-        return _fitted(array, mode.default_dtype)
-    if array.dtype == np.uint64 and not _holds_arrays(values):
+    if array.dtype.kind == "c":
+        raise DTypeError("complex numbers make no tensor")
+    if array.dtype == object:
+        return array
+    if dtype is None and array.dtype.kind == "f":
+        dtype = promote(list(_dtypes(values)) or [mode.default_dtype])
+    if dtype is None and array.dtype == np.uint64 and np.uint64 not in _dtypes(values):
         raise ArgumentError(f"{array.max()} does not fit into int64")
-    return array
+    return array if dtype is None else _fitted(array, np.dtype(dtype))
 
 
 def _fitted(array: Array, dtype: Any) -> Array:
@@ -43,11 +47,18 @@ def _fitted(array: Array, dtype: Any) -> Array:
     return result
 
 
-def _holds_arrays(values: Any) -> bool:
-    """Whether float64 comes from NumPy values rather than from Python floats."""
-    while isinstance(values, (list, tuple)) and values:
-        values = values[0]
-    return hasattr(values, "dtype")
+PLAIN = {float: None, int: int64, bool: bool_}
+"""The dtypes of Python's numbers; None: the default one."""
+
+
+def _dtypes(values: Any) -> set[DType]:
+    """The dtypes of numbers, tensors and arrays in nested sequences."""
+    if not isinstance(values, (list, tuple)):
+        return {dtype_of(values)}
+    kinds = set(map(type, values))
+    if kinds <= PLAIN.keys():  # the usual ones, without looking at each
+        return {PLAIN[kind] or mode.default_dtype for kind in kinds}
+    return set().union(*map(_dtypes, values))
 
 
 def ordered_like(array: Array, like: Array) -> Array:

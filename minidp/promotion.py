@@ -9,7 +9,7 @@ import numpy as np
 
 from minidp.errors import DTypeError
 from minidp.mode import mode
-from minidp.types import Array, DType, bool_, category, int64, promote
+from minidp.types import BY_NAME, NUMBERS, Array, DType, bool_, category, int64, promote
 
 if TYPE_CHECKING:
     from minidp.op import Op
@@ -38,6 +38,8 @@ def _of_ranked(ranked: tuple[tuple[int, DType], ...]) -> DType:
         if dtypes and (result is None or max(map(category, dtypes)) > category(result)):
             result = promote([*dtypes, *([result] if result is not None else [])])
     assert result is not None
+    if result.char not in NUMBERS:
+        raise DTypeError(f"arrays of {result}: expected one of {', '.join(BY_NAME)}")
     return result
 
 
@@ -57,8 +59,9 @@ def promoted(op: Op, arrays: list[Array]) -> list[Array]:
         array = arrays[position]
         found = getattr(array, "dtype", None)
         if found is None:
-            weak = weak or type(array) is float or type(array) is int
-            if isinstance(array, (str, list, tuple, dict)):
+            if type(array) is float or type(array) is int:
+                weak = True
+            elif not (isinstance(array, (int, float)) or (array is None and op.optional)):
                 raise DTypeError(
                     f"{op.name}: expected tensors, arrays or numbers, got a {type(array).__name__}"
                 )

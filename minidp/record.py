@@ -119,6 +119,10 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
             versions.append(None)
     if scalars:
         arrays = _without_scalars(arrays, source is not None)
+    for constant in constants.values():
+        if type(constant) is Tensor and op.own:
+            constants = {name: _plain(value) for name, value in constants.items()}
+            break
     result = op.compute(arrays, constants)
     several = isinstance(result, tuple)
     if source is None:
@@ -135,6 +139,11 @@ def apply(op: Op, inputs: tuple[Any, ...], constants: dict[str, Any]) -> Any:
     if watch is not None:
         watch.ran(op, arrays, constants, [tensor.array for tensor in tensors], tensors)
     return tuple(tensors) if several else tensors[0]
+
+
+def _plain(constant: Any) -> Any:
+    """A tensor in place of a number as that number."""
+    return constant.item() if isinstance(constant, Tensor) else constant
 
 
 def _without_scalars(values: list[Any], tensors: bool) -> list[Any]:

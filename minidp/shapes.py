@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import index
+from typing import Any
 
 import numpy as np
 
@@ -148,12 +150,21 @@ def broadcast_message(op: str, shapes: Sequence[Shape]) -> str:
 def axis_of(op: str, dim: int, ndim: int) -> int:
     """``dim`` counted from the front; an AxisError when ``ndim`` axes do not have it."""
     count = max(ndim, 1)
-    if not isinstance(dim, (int, np.integer)) or not -count <= dim < count:
+    place = whole(dim)
+    if place is None or not -count <= place < count:
         raise AxisError(
             f"{op}: dim {dim!r} is not an axis of an array with {ndim} axes; "
             f"expected an integer from {-count} to {count - 1}"
         )
-    return int(dim) % count
+    return place % count
+
+
+def whole(value: Any) -> int | None:
+    """An integer, NumPy's or that of a tensor too, as Python's; None for anything else."""
+    try:
+        return int(index(value))
+    except (TypeError, ValueError):
+        return None
 
 
 def axes_of(op: str, dim: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
@@ -173,10 +184,11 @@ def sizes(value: int | Sequence[int], count: int, what: str) -> tuple[int, ...]:
         return (value,) * count
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     values = values * count if len(values) == 1 else values
-    if len(values) != count or not all(isinstance(each, (int, np.integer)) for each in values):
+    found = [whole(each) for each in values]
+    if len(values) != count or None in found:
         number = {1: "", 2: " or two", 3: " or three"}.get(count, f" or {count}")
         raise ShapeError(f"{what} must be one integer{number}, not {value!r}")
-    return tuple(int(each) for each in values)
+    return tuple(each for each in found if each is not None)
 
 
 def resolve(shape: Sequence[int], size: int, op: str = "reshape") -> Shape:

@@ -31,11 +31,29 @@ ARITHMETIC = dict.fromkeys((np.add, np.subtract, np.multiply, np.true_divide, np
 ndarray, ufunc, new = np.ndarray, np.ufunc, object.__new__
 
 
-def short(op: Op) -> Callable[..., Any]:
+def operator(op: Op) -> Callable[..., Any]:
+    """``op`` between operands: of what is no tensor, array or number NotImplemented, so that Python
+    asks the other operand."""
+    if op.short is not None:
+        return short(op, asks=True)
+
+    def call(a: Any, *b: Any) -> Any:
+        return NotImplemented if foreign(*b) else op(a, *b)
+
+    return call
+
+
+def foreign(b: Any = NOTHING) -> bool:
+    return not (isinstance(b, (int, float)) or hasattr(b, "dtype") or b is NOTHING)
+
+
+def short(op: Op, asks: bool = False) -> Callable[..., Any]:
     """``op`` as a function of a Tensor, or of a Tensor and another, an array or a number."""
     plans, rules, single = op.plans, bool(op.rules), len(op.arguments) == 1
 
     def long(*inputs: Any) -> Any:
+        if asks and foreign(inputs[-1]):
+            return NotImplemented
         given = tuple([x for x in inputs if x is not NOTHING])
         whole = (given, {}) if len(given) == op.counts[0] else op.bind(given, {})
         return apply(op, *whole)

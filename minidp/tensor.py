@@ -19,7 +19,7 @@ from minidp.mode import mode
 from minidp.naming import F, numpy_names
 from minidp.node import RETAIN, Base, Handle, Node, latest, leaf
 from minidp.placement import as_array
-from minidp.types import Array, DType, Shape, category
+from minidp.types import Array, DType, Shape, category, numeric
 
 
 class Tensor:
@@ -46,7 +46,7 @@ class Tensor:
             data = np.asarray(data)
         elif not hasattr(data, "strides"):
             data = as_array(data)
-        self.array, self.node, self.base, self.version = data, None, None, [0]
+        self.array, self.node, self.base, self.version = numeric(data), None, None, [0]
         if requires_grad:
             self.requires_grad_()
 
@@ -294,7 +294,7 @@ def _bound(function: Any, operator: bool) -> Any:
     def call(self: Tensor, *args: Any, **constants: Any) -> Any:
         return function(self, *args, **constants)
 
-    short = operator or len(function.arguments) == 1
-    bound = function.short if short and function.short is not None else call
+    alone = function.short if len(function.arguments) == 1 else None
+    bound = function.operator if operator else alone or call
     bound.__name__, bound.__doc__ = function.name, function.__doc__
     return bound

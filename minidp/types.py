@@ -46,6 +46,18 @@ def as_dtype(dtype: Any) -> DType:
     return result
 
 
+def numeric(array: Array) -> Array:
+    """The array; a DTypeError where it is not of numbers that ops compute with."""
+    if array.dtype.char not in NUMBERS:
+        raise DTypeError(f"an array of {array.dtype}: expected one of {', '.join(BY_NAME)}: "
+                         "convert it with .astype(...)")  # fmt: skip
+    return array
+
+
+NUMBERS = frozenset("?bBhHiIlLqQefd")
+"""NumPy's letters for them."""
+
+
 def exactly(value: Any) -> Any:
     """What tells values apart that Python holds equal, 1 and 1.0, 0.0 and -0.0; NaN equals NaN."""
     return type(value), repr(value) if isinstance(value, (float, np.floating)) else value

@@ -140,7 +140,7 @@ RUNNERS = {
     "minidp": lambda words: installation.main(words),
     "minidp.bench": lambda words: bench.parser().parse_args(words),
     "minidp.examples.mnist": check_example,
-    "minidp.examples.pitfalls": check_bare,
+    "minidp.examples": check_bare, "minidp.examples.pitfalls": check_bare,
     "minidp.examples.scaling": check_scaling,
     "pytest": check_pytest,
     "sphinx": check_site,

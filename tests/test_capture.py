@@ -214,7 +214,7 @@ def test_constants_made_in_the_step_are_constants():
     assert step.replays
 
 
-def test_plans_are_kept_per_kind_of_arguments_and_bounded():
+def test_recordings_are_kept_per_kind_of_arguments_and_bounded():
     step = dp.capture(lambda x, times: x * times)
     for _ in range(3):
         for n in (1, 2):
@@ -223,7 +223,7 @@ def test_plans_are_kept_per_kind_of_arguments_and_bounded():
     assert step.replays
     for n in range(40):
         step(dp.ones(n), 1.0)
-    assert len(step._plans) <= 8
+    assert len(step._recordings) <= 8
 
 
 def test_an_error_in_a_replay_says_where():

@@ -56,7 +56,8 @@ def test_prints_plain_lines_and_one_last_line_of_json(tmp_path):
     done = run(*SMALL, cwd=tmp_path)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
-    assert "bundled digits" in lines[0] and "2 replica(s) on cpu:0, cpu:1" in lines[1]
+    assert "bundled digits" in lines[0] and ", the first 300; 1,000 for the test" in lines[0]
+    assert "2 replica(s) on cpu:0, cpu:1" in lines[1]
     assert sum(line.startswith("epoch ") for line in lines) == 2
     last = report(done)
     assert set(last) == {"accuracy", "test_loss", "seconds", "rows_per_second", "devices", "data",
@@ -72,7 +73,9 @@ def test_prints_plain_lines_and_one_last_line_of_json(tmp_path):
     (["--devices", "2", "--workload", "1,2,3"], "workload"),
     (["--devices", "2", "--workload", "3,-1"], "negative"),
     (["--devices", "2", "--workload", "0,0"], "zero"),
-    (["--devices", "2", "--workload", "a,b"], "--workload"),
+    (["--devices", "2", "--workload", "a,b"], "expected numbers, such as 3,1"),
+    (["--lr", "fast"], "fast is not a number greater than 0"),
+    (["--rows", "1.5"], "1.5 is not a whole number greater than 0"),
     (["--kv-store", "dist_sync"], "--kv-store"),
     (["--resume", "nowhere.safetensors"], "no such file"),
     (["--save", "no/such/folder/file"], "cannot be written"),
@@ -235,6 +238,19 @@ def test_keep_says_what_it_needs(refused, tmp_path):
     (tmp_path / "file").write_text("")
     assert "give --save FOLDER too" in refused(*SMALL, "--keep", "2")
     assert "no folder can be made" in refused(*SMALL, "--keep", "2", "--save", "file")
+
+
+@pytest.mark.parametrize("name", ["mnist", "scaling", "pitfalls"])
+def test_the_list_of_examples_and_their_help(name):
+    example = f"minidp.examples.{name}"
+    assert f"python -m {example}\n" in run(example=[*EXAMPLE[:-1], "minidp.examples"]).stdout
+    told = run("--help", example=[*EXAMPLE[:-1], example]).stdout
+    assert told.startswith("usage: ") and f"\n    python -m {example}" in told
+
+
+def test_a_step_that_was_verified_is_told_of():
+    assert "\nverified: the first step" in run(*SMALL, "--verify").stdout
+    assert "verified" not in run(*SMALL).stdout
 
 
 def test_pitfalls_tells_what_each_mistake_does():

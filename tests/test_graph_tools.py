@@ -273,6 +273,25 @@ def test_nothing_lies_over_anything(make):
     assert "orange" in graph._repr_svg_() and "grad 0.weight" in graph._repr_svg_()
 
 
+def test_names_of_gradients_are_whole_and_inside():
+    model = nn.Sequential(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), nn.Flatten(),
+                          nn.Linear(4 * 26 * 26, 3))  # fmt: skip
+
+    @dp.capture
+    def step(x, y):
+        model.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+
+    for _ in range(2):
+        step(dp.randn(2, 1, 28, 28), dp.tensor([0, 1]))
+    for graph in (step.graph, step.graph.fused()):
+        root = ElementTree.fromstring(graph._repr_svg_())
+        found = {each.text: float(each.get("x")) for each in root.iter(SVG + "text")
+                 if (each.text or "").startswith("grad ")}  # fmt: skip
+        assert any("0.1.weight, bias" in name for name in found), found
+        assert all(x + 6.6 * len(name) < float(root.get("width")) for name, x in found.items())
+
+
 # What a captured step in a replica must not keep from the launch it was recorded in
 
 

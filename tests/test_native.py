@@ -172,6 +172,7 @@ def test_a_decision_that_changes_is_taken_in_python(monkeypatch):
     op = OPS["floor"]  # whose body has another decision for the length of this test
     monkeypatch.setattr(op, "body", body)
     monkeypatch.setattr(op, "bare", False)
+    monkeypatch.setattr(op, "plain", None)
     step = dp.capture(lambda x: op(x) + 1, fuse=False)
     for _ in range(4):
         assert step(dp.ones(2)).tolist() == [4.0, 4.0]

@@ -12,6 +12,7 @@ from training import adam, batches, distance, everything, flat, mlp, scheduler, 
 from minidp import nn, optim
 from minidp.errors import ReplicaError
 from minidp.parallel.timeline import analyse
+from minidp.random import default_generator
 from minidp.testing import inject
 
 LAYOUTS = [{"devices": 1}, {"devices": 2}, {"devices": 3, "store": "device"}]
@@ -120,6 +121,7 @@ def test_what_raises_between_steps_leaves_whole_ones():
 def test_stats_and_the_log(tmp_path):
     run = scheduler(mlp("float64", 300), devices=2)
     assert run.stats() == {}
+    before = default_generator.step
     run.run(batches(7, 20), 2, log=tmp_path / "log.jsonl")
     stats = run.stats()
     assert stats["steps"] == 20 and stats["rows"] == 140 and stats["skipped"] == 0
@@ -129,8 +131,9 @@ def test_stats_and_the_log(tmp_path):
     assert 0 < stats["exposed"] < stats["seconds"] and stats["peak_memory"] > 1e6
     assert stats["device_memory"] == {}  # CPU devices have no memory of their own
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    ends = [line for line in lines if line["step"] == 20]
+    ends = [line for line in lines if line["steps"] == 20]
     assert [line["epoch"] for line in ends] == [0, 1]
+    assert [line["step"] - before for line in ends] == [20, 40]
     assert ends[-1]["loss"] == run.progress.mean_loss
     alone = scheduler(mlp(), devices=1)
     alone.run(batches(7, 3))

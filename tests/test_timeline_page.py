@@ -184,6 +184,19 @@ def test_steps_are_chosen_by_list_buttons_keys_and_overview(opened):
 
 
 @needs_browser
+def test_one_slow_step_does_not_hide_the_length_of_others(opened):
+    ms, began, events = 1_000_000, 0, []
+    for step, lasts in enumerate([1, 1, 1, 1, 100], 1):
+        events.append(Event(0, step, "forward", "", began * ms, (began + lasts) * ms))
+        began += lasts
+    browser = opened(Recording(events, ["cpu:0"], {"model": "M"}))
+    column = "overview.getContext('2d').getImageData(x, 0, 1, 42).data"
+    opaque = "filter((value, i) => i % 4 === 3 && value > 0).length"
+    usual, slow = browser.run(f"[10, 250].map(x => {column}.{opaque})")
+    assert usual >= 8 and 30 < slow < 40, "the slow one has a gap"
+
+
+@needs_browser
 def test_zoom_and_pan_by_mouse_keys_and_touch(opened):
     browser = opened(lenet(2, 3))
     left, top, width, height = place(browser)

@@ -56,8 +56,7 @@ PAGES = {
     "creation": ("Making tensors", "All take ``dtype`` (by default float32, or what the values "
         "are), ``device`` (that of the running replica) and ``requires_grad``. Sizes may be given "
         "one by one, as a sequence, or as ``size``.", {
-        "": "create functions.interop", "Random numbers": "draw random", "Dtypes": "types mode",
-        "Saving and loading": "io.checkpoint io:io.checkpoints"}),
+        "": "create functions.interop", "Random numbers": "draw random", "Dtypes": "types mode"}),
     "elementwise": ("Element by element", "Arguments broadcast; results have the promoted "
         "dtype. dy/dx is what a cotangent is multiplied by.", {
         "Arithmetic": "ops.arithmetic functions.elementwise",
@@ -116,6 +115,8 @@ PAGES = {
     "parallel": ("Data parallelism", "One program on several devices.", {
         "": "parallel.scheduler parallel.batch parallel.launch parallel.replica",
         "Devices": "device =get_num_threads =set_num_threads cuda:*"}),
+    "files": ("Files", "What is saved and loaded: values, and runs that go on.", {
+        "": "io.checkpoint io:io.checkpoints"}),
     "errors": ("Errors", "What is raised on purpose.", {"": "errors:*"}),
 }  # fmt: skip
 """Page: title, first sentence, sections with the places that they are filled from."""

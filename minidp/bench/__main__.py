@@ -115,7 +115,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     if "ops" in options.only:
         ops = table(measure_operations(plan, known[1]), plan, threads=False)
     told = list(report.warnings([*rows, *ops], load))
-    print("", report.LEGEND, *[f"warning: {each}" for each in told], sep="\n")
+    legend = report.legend(plan.peer() is not None, plan.torch)
+    print("", legend, *[f"warning: {each}" for each in told], sep="\n")
     return {
         "minidp": minidp.__version__, "machine": here, "load": load,
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

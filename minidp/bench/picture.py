@@ -21,6 +21,8 @@ COLOURS = {"minidp": "#2166ac", "PyTorch": "#d6604d"}
 INK, FAINT, GRID = "#222222", "#666666", "#dddddd"
 SHAPES, DASHES = "osD^v", ("-", "--", "-.", ":")
 """Of points and roofs, by how many threads there were: the first for one."""
+CLOSE = 1.2
+"""How many times as high a roof is at least that leaves room for the name of the one below."""
 
 
 def draw(path: Path, report: Mapping[str, Any]) -> None:
@@ -53,8 +55,9 @@ def draw_panel(
     across = span(rows)
     axes.set(xscale="log", yscale="log", xlim=(across[0], across[-1]), title=title,
              xlabel="operations per byte that must be moved")  # fmt: skip
-    for place, (threads, each) in enumerate(limits.items()):
-        draw_roof(axes, each, across, place, threads)
+    for place, each in enumerate(limits.values()):
+        draw_roof(axes, each, across, place)
+    name_roofs(axes, limits)
     for row in rows:
         draw_row(axes, row, list(limits).index(row["threads"]))
     low, high = axes.get_ylim()
@@ -63,7 +66,7 @@ def draw_panel(
     plain_numbers(axes.yaxis)
     axes.grid(color=GRID, lw=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    draw_legend(axes, list(limits))
+    draw_legend(axes, list(limits), any("PyTorch" in rates(row) for row in rows))
 
 
 def plain_numbers(axis: Any) -> None:
@@ -82,18 +85,28 @@ def span(rows: Sequence[Mapping[str, Any]]) -> Array:
 
 
 def draw_roof(
-    axes: Any, limits: Mapping[str, float], across: Array, place: int, threads: int
+    axes: Any, limits: Mapping[str, float], across: Array, place: int
 ) -> None:  # fmt: skip
-    """The slope of memory and the flat roof of sgemm."""
+    """The slope of memory and the flat roof of sgemm; memory's name, of the first."""
     flops, memory = (limits[f"{name}_per_second"] / 1e9 for name in ("sgemm_flops", "memory_bytes"))
     axes.plot(across, np.minimum(flops, memory * across), color="#444444", lw=1.3, zorder=1,
               ls=DASHES[place % len(DASHES)])  # fmt: skip
-    many = f", {threads} threads" if threads > 1 else ""
-    axes.text(flops / memory, flops * 1.04, f"sgemm {flops:.0f} GFLOP/s{many}", va="bottom",
-              fontsize=8.5, color="#444444")  # fmt: skip
     if place == 0:
         axes.text(0.5 * flops / memory * 1.2, 0.5 * flops, f"memory {memory:.0f} GB/s",
                   fontsize=8.5, va="top", color="#444444")  # fmt: skip
+
+
+def name_roofs(axes: Any, limits: Mapping[int, Mapping[str, float]]) -> None:
+    """Each flat roof's name, where it begins: over it; under it where another is near above."""
+    found = sorted((each["sgemm_flops_per_second"] / 1e9, each["memory_bytes_per_second"] / 1e9, k)
+                   for k, each in limits.items())  # fmt: skip
+    above = [flops for flops, _, _ in found[1:]] + [float("inf")]
+    for (flops, memory, threads), following in zip(found, above, strict=True):
+        side, way = ("bottom", 2) if following > CLOSE * flops else ("top", -2)
+        many = f", {threads} threads" if threads > 1 else ""
+        axes.annotate(f"sgemm {flops:.0f} GFLOP/s{many}", (flops / memory, flops), va=side,
+                      xytext=(3, way), textcoords="offset points", fontsize=8.5,
+                      color="#444444")  # fmt: skip
 
 
 def intensity(row: Mapping[str, Any]) -> float:
@@ -123,9 +136,9 @@ def draw_row(axes: Any, row: Mapping[str, Any], place: int) -> None:
                      edgecolors=COLOURS["PyTorch"], linewidths=1.5)  # fmt: skip
 
 
-def draw_legend(axes: Any, threads: Sequence[int]) -> None:
+def draw_legend(axes: Any, threads: Sequence[int], peer: bool) -> None:
     """Which colour is whose, and which shape is how many threads."""
-    for name, filled in (("minidp", True), ("PyTorch", False)):
+    for name, filled in (("minidp", True), ("PyTorch", False))[: 1 + peer]:
         axes.scatter([], [], s=60 if filled else 110, edgecolors=COLOURS[name], label=name,
                      linewidths=1.5, facecolors=COLOURS[name] if filled else "none")  # fmt: skip
     if len(threads) > 1:

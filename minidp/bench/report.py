@@ -80,9 +80,17 @@ def _rate(row: Row, times: Times | None) -> str:
 
 
 LEGEND = """\
+GF/s: operations of the direct algorithms per second. of limit: the time that sgemm or memory
+allow, over ours; above 100 % by fewer operations or from a cache."""
+RATIO = """\
 ratio: the fastest minidp over the fastest PyTorch, of medians (quartiles over rounds);
-below 1 minidp is faster. GF/s: operations of the direct algorithms per second. of limit: the
-time that sgemm or memory allow, over ours; above 100 % by fewer operations or from a cache."""
+below 1 minidp is faster."""
+ALONE = "beside PyTorch it measures where that is installed: pip install torch"
+
+
+def legend(peer: bool, wanted: bool) -> str:
+    """What the columns mean; and what is not there, if it was ``wanted``."""
+    return "\n".join([*[RATIO] * peer, LEGEND, *[ALONE] * (wanted and not peer)])
 
 
 def noise(rows: Sequence[Row]) -> float:

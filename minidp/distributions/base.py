@@ -103,6 +103,11 @@ class Distribution:
         texts = [f"{n}: {x.item() if x.numel() == 1 else x.shape}" for n, x in shown.items()]
         return f"{type(self).__name__}({', '.join(texts)})"
 
+    def _outcomes(self, values: Tensor, expand: bool) -> Tensor:
+        """All outcomes, along a new first axis."""
+        values = values.reshape(-1, *(1,) * len(self.batch_shape))
+        return values.expand(len(values), *self.batch_shape) if expand else values
+
 
 def _check(holds: Tensor, values: Tensor, told: str) -> None:
     """The ValueError ``told`` unless all ``holds``; a captured step checks in each run."""
@@ -131,6 +136,9 @@ class Independent(Distribution):
         super().__init__(shape[:cut], (*shape[cut:], *base_distribution.event_shape), validate_args)
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, count
         self.has_rsample = base_distribution.has_rsample
+
+    def __repr__(self) -> str:
+        return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
 
     @property
     def mean(self) -> Tensor:

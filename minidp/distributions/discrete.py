@@ -74,6 +74,11 @@ class Bernoulli(Distribution):
     def entropy(self) -> Tensor:
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """0 and 1, along a new first axis."""
+        values = arange(2, dtype=self.probs.dtype, device=self.probs.device)
+        return self._outcomes(values, expand)
+
 
 class Categorical(Distribution):
     """Class numbers 0 .. c - 1 with probabilities in proportion to ``probs`` (..., c), or to
@@ -134,6 +139,4 @@ class Categorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All classes, along a new first axis."""
-        classes = arange(self.probs.shape[-1], device=self.probs.device)
-        classes = classes.reshape(-1, *(1,) * len(self.batch_shape))
-        return classes.expand(len(classes), *self.batch_shape) if expand else classes
+        return self._outcomes(arange(self.probs.shape[-1], device=self.probs.device), expand)

@@ -43,18 +43,24 @@ def positive(kind: type) -> Callable[[str], Any]:
     """A number greater than 0."""
 
     def read(text: str) -> Any:
-        value = kind(text)
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
         if not 0 < value < float("inf"):
-            raise argparse.ArgumentTypeError(f"{text} is not a number greater than 0")
+            what = "whole number" if kind is int else "number"
+            raise argparse.ArgumentTypeError(f"{text} is not a {what} greater than 0")
         return value
 
-    read.__name__ = f"{kind.__name__} greater than 0"
     return read
 
 
 def numbers(text: str) -> list[float]:
     """Numbers with commas between them."""
-    return [float(part) for part in text.split(",")]
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: expected numbers, such as 3,1") from None
 
 
 def devices(options: argparse.Namespace) -> str:
@@ -109,11 +115,12 @@ def first_rows(dataset: Any, rows: int | None) -> Any:
     return dataset if rows is None else Subset(dataset, range(min(rows, len(dataset))))
 
 
-def introduce(train: Any, model: Any, digits: Any, held_out: Any) -> None:
+def introduce(train: Any, model: Any, digits: Any, rows: Any, held_out: Any) -> None:
     """Say what runs where, on which data."""
     parameters = sum(p.numel() for p in model.parameters())
     places = ", ".join(map(str, train.devices))
-    print(f"data: {digits.origin}; {len(held_out):,} for the test")
+    first = f", the first {len(rows):,}" if len(rows) < len(digits) else ""
+    print(f"data: {digits.origin}{first}; {len(held_out):,} for the test")
     print(f"model: {parameters:,} parameters; {len(train.places)} replica(s) on {places}")
     if train.devices[0].type == "emu":
         print("emu: CUDA kernels executed on the CPU; right, but slow")
@@ -179,6 +186,8 @@ def finish(
 ) -> dict[str, Any]:  # fmt: skip
     """The final line, the picture and the JSON."""
     last = history[-1]
+    if options.verify and not train.verify:
+        print("verified: the first step had the gradients of one replica")
     print(f"final test accuracy {last['accuracy']:.2%} after {len(history)} epoch(s)")
     if options.plot is not None:
         from minidp.examples.pictures import draw

@@ -53,21 +53,22 @@ def make_optimizer(name: str, model: nn.Module, lr: float | None) -> optim.Optim
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     options = cl.Parser(prog="python -m minidp.examples.mnist", description=__doc__)
-    options.add_argument("--model", choices=MODELS, default="cnn")
+    options.add_argument("--model", choices=MODELS, default="cnn", help="the network (cnn)")
     options.add_argument("--devices", help="cpu (the default), 2, cpu:0-1, cuda:0,cuda:2, emu:0-1")
     options.add_argument("--gpus", help="0,2 is --devices cuda:0,cuda:2")
     options.add_argument("--workload", type=cl.numbers, help="3,1: weights of the devices")
     options.add_argument("--replicas", type=cl.positive(int), help="if not as many as devices")
     options.add_argument("--kv-store", type=watching.store, default="local", help=", ".join(STORES))
-    options.add_argument("--accumulate", type=cl.positive(int), default=1, help="parts of a share")
+    options.add_argument("--accumulate", type=cl.positive(int), default=1, help="parts a share (1)")
     options.add_argument("--capture", action="store_true", help="replay steps that repeat")
     options.add_argument("--verify", action="store_true", help="compare a step with one replica")
     options.add_argument("--epochs", type=cl.positive(int), help="default: 24,000 rows, 30 at most")
-    options.add_argument("--batch-size", type=cl.positive(int), default=64)
-    options.add_argument("--lr", type=cl.positive(float), help=f"times {DECAY} after each epoch")
-    options.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
-    options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--dataset", choices=["mnist", "fashion"], default="mnist")
+    options.add_argument("--batch-size", type=cl.positive(int), default=64, help="rows a step (64)")
+    options.add_argument("--lr", type=cl.positive(float),
+                         help=f"0.05, of adam 0.001; times {DECAY} after each epoch")  # fmt: skip
+    options.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd", help="(sgd)")
+    options.add_argument("--seed", type=int, default=0, help="of weights and order (0)")
+    options.add_argument("--dataset", choices=["mnist", "fashion"], default="mnist", help="(mnist)")
     options.add_argument("--data", metavar="DIR", help="a folder with the idx files")
     options.add_argument("--rows", type=cl.positive(int), help="train on the first rows only")
     checkpoints.add_options(options)
@@ -96,7 +97,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     loader = DataLoader(rows, options.batch_size, shuffle=True, seed=options.seed)
     tests = DataLoader(held_out, 250)
     history = checkpoints.resume(options.resume, options.model, model, optimizer, loader)
-    cl.introduce(train, model, digits, held_out)
+    cl.introduce(train, model, digits, rows, held_out)
     done = len(history)
     if done >= options.epochs:
         print(f"nothing to train: the checkpoint has {done} epoch(s); give more --epochs")

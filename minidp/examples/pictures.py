@@ -46,12 +46,16 @@ def draw(path: Path, model: Any, train: Any, dataset: Any, history: list[dict[st
 
 
 def draw_curves(losses: Any, accuracy: Any, history: list[dict[str, float]]) -> None:
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
     epochs = range(1, len(history) + 1)
     for name, key in (("train", "loss"), ("test", "test_loss")):
         losses.plot(epochs, [h[key] for h in history], "o-", ms=4, color=COLOURS[name], label=name)
     losses.set(title="mean loss", xlabel="epoch", yscale="log" if len(history) > 1 else "linear")
+    if len(history) > 1:  # numbers written out: 0.2, 0.5, 1
+        losses.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        losses.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        losses.yaxis.set_minor_formatter(NullFormatter())
     losses.legend(frameon=False)
     values = [100 * h["accuracy"] for h in history]
     accuracy.plot(epochs, values, "o-", ms=4, color=COLOURS["test"])

@@ -15,6 +15,7 @@ import numpy as np
 import minidp as dp
 from minidp import nn, optim
 from minidp.data import DataLoader, Subset, mnist
+from minidp.examples import command_line as cl
 from minidp.types import Array
 
 BATCH = 32
@@ -102,18 +103,20 @@ def evaluation(model: nn.Module, rows: int = 1000, replicas: int = 2) -> dict[st
 def show(title: str, table: dict[str, dict[str, float]]) -> None:
     print(title)
     for name, found in table.items():
-        print(f"  {name:12}", ", ".join(f"{what} {value:.3g}" for what, value in found.items()))
+        print(f"  {name:13}", ", ".join(f"{what} {value:.3g}" for what, value in found.items()))
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    """Print what each does."""
+    cl.Parser(prog="python -m minidp.examples.pitfalls", description=__doc__).parse_args(arguments)
     uneven = ([22, 21, 21], [11, 11, 10], [4, 3, 3], [48, 16], [31, 1])
     show("mean of means, rows split unevenly", {"+".join(map(str, n)): means(n) for n in uneven})
-    show("local batch norm", {f"{k} replicas": batch_norm(k) for k in (1, 2, 8, 16)})
-    show("equal dropout masks", {f"{k} replicas": dropout(k) for k in (4, 16, 32)})
+    show("local batch norm", {f"{k} replica(s)": batch_norm(k) for k in (1, 2, 8, 16)})
+    show("equal dropout masks", {f"{k} replica(s)": dropout(k) for k in (4, 16, 32)})
     model = network()
     scheduler(model, [16, 16]).run(DataLoader(mnist("train", "bundled"), BATCH))
-    show("padded evaluation", {f"{k} replicas": evaluation(model, 100, k) for k in (1, 3, 5, 16)})
+    show("padded evaluation", {f"{k} replica(s)": evaluation(model, 100, k) for k in (1, 3, 5, 16)})
 
 
 if __name__ == "__main__":
-    main()
+    cl.run(main)

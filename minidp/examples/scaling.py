@@ -53,11 +53,12 @@ HEAD = "batch  replicas    rows/s  efficiency   step ms  share ms   rest ms"
 def parser() -> cl.Parser:
     """The command line."""
     options = cl.Parser(prog="python -m minidp.examples.scaling", description=__doc__)
-    options.add_argument("--model", choices=MODELS, default="cnn")
-    options.add_argument("--batch-sizes", type=cl.numbers, default=[32, 128, 512])
-    options.add_argument("--most", type=cl.positive(int), help="replicas; default: all cores")
-    options.add_argument("--rounds", type=cl.positive(int), default=5, help="bursts per setting")
-    options.add_argument("--rows", type=cl.positive(int), default=512, help="rows per burst")
+    options.add_argument("--model", choices=MODELS, default="cnn", help="the network (cnn)")
+    options.add_argument("--batch-sizes", type=cl.numbers, default=[32, 128, 512],
+                         help="rows a step, of all replicas together (32,128,512)")  # fmt: skip
+    options.add_argument("--most", type=cl.positive(int), help="replicas, at most (all cores)")
+    options.add_argument("--rounds", type=cl.positive(int), default=5, help="bursts a setting (5)")
+    options.add_argument("--rows", type=cl.positive(int), default=512, help="rows a burst (512)")
     options.add_argument("--plot", metavar="FILE.png", type=Path, help="draw what was measured")
     options.set_defaults(save=None, keep=None)
     return options

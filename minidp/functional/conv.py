@@ -10,7 +10,7 @@ from typing import Any
 
 from minidp.arguments import expect_tensors
 from minidp.errors import ArgumentError, ShapeError
-from minidp.functional.ranks import batched, checked, each_rank, like
+from minidp.functional.ranks import alike, batched, checked, each_rank, like
 from minidp.ops import conv
 from minidp.ops.layout import embed, narrow
 from minidp.ops.windows import overlap, windows
@@ -59,6 +59,7 @@ def _conv_transpose(
     """
     name = f"conv_transpose{n}d"
     x = _ranked(name, input, weight, n)
+    alike(name, weight, bias)
     stride, edge, extra, dilation = checked(
         name, n, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation
     )

@@ -16,7 +16,7 @@ from minidp.functional.ranks import alike
 from minidp.functions.index import in_range
 from minidp.mode import aside, mode
 from minidp.ops import softmax as ops
-from minidp.ops.elementwise import log1pexp, where
+from minidp.ops.elementwise import full_like, log1pexp, where
 from minidp.ops.index import take_along_dim
 from minidp.tensor import Tensor
 from minidp.types import category
@@ -206,13 +206,13 @@ def gaussian_nll_loss(
     ``var`` has the shape of x, or lacks its last axis, or has 1 along one axis. ``full`` adds
     log(2 pi) / 2. Source: Nix and Weigend 1994.
     """
-    v = var if isinstance(var, Tensor) else input.detach() * 0 + var
+    v = var if isinstance(var, Tensor) else full_like(input.detach(), value=float(var))
     if v.shape != input.shape and v.shape == input.shape[:-1]:
         v = v.unsqueeze(-1)
     ones = [m for n, m in zip(input.shape, v.shape, strict=False) if n != m]
     if v.ndim != input.ndim or ones not in ([], [1]):
         raise misfit("gaussian_nll_loss", "var of the size of the input", input, target, v)
     aside(refuse, (v.detach() < 0).any(), "gaussian_nll_loss: var has negative entries")
-    v = v + (v.clamp(min=eps) - v).detach()  # the gradient passes, as PyTorch's does
+    v = v + (eps - v).clamp(min=0.0).detach()  # the gradient passes, as PyTorch's does
     losses = (v.log() + (input - target).square() / v) * 0.5
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, reduction)

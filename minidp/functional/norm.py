@@ -214,12 +214,10 @@ def _grouped(
     return ops.group_norm(input, weight, bias, groups=groups, eps=eps, center=center)[0]
 
 
-def _rows(
-    name: str, input: Tensor, shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
-    eps: float, center: bool,
-) -> Tensor:  # fmt: skip
+def _rows(name: str, input: Tensor, shape: Any, weight: Tensor | None, bias: Tensor | None,
+          eps: float, center: bool) -> Tensor:  # fmt: skip
     """The last axes, of ``shape``, normalised together."""
-    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    wanted = (int(shape),) if hasattr(shape, "__index__") else tuple(shape)
     given = input.shape
     if not wanted or given[-len(wanted) :] != wanted:
         raise ShapeError(f"{name}: normalized_shape={wanted}: expected input of shape (..., "

@@ -40,7 +40,7 @@ def _geometry(
     """Every size for each axis of ``shape``, for sequences as images of height one; an output has
     o = (h + 2 padding - dilation (kernel - 1) - 1) / stride + 1 places, rounded down or up.
     Rounded up, a last window that would begin behind the image and its left padding is dropped."""
-    stride = kernel if stride is None or stride == () else stride
+    stride = kernel if stride is None or np.size(stride) == 0 else stride
     given = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
     found = dict(zip(given, checked(name, len(shape), **given), strict=True))
     if any(2 * edge > size for edge, size in zip(found["padding"], found["kernel"], strict=True)):
@@ -155,7 +155,7 @@ def _max_unpool(n: int, input: Tensor, indices: Tensor, kernel_size: Any, stride
     """Zeros with the values of ``max_pool`` at the ``indices`` that it gave."""
     name = f"max_unpool{n}d"
     x, places = (batched(name, each, n) for each in (input, indices))
-    stride = kernel_size if stride is None or stride == () else stride
+    stride = kernel_size if stride is None or np.size(stride) == 0 else stride
     k, s, p = checked(name, n, kernel_size=kernel_size, stride=stride, padding=padding)
     usual = [(h - 1) * s[a] - 2 * p[a] + k[a] for a, h in enumerate(x.shape[2:])]
     wanted = list(usual if output_size is None else output_size)[-n:]
@@ -173,6 +173,7 @@ def _adaptive(name: str, shape: Any, output_size: Any) -> tuple[list[Any], Any]:
     """(windows, length) along each axis of ``shape``; the kernel, if windows are all alike."""
     n = len(shape)
     given = (output_size,) * n if not isinstance(output_size, (tuple, list)) else output_size
+    given = [n if n is None else sizes(n, 1, f"{name}: output_size")[0] for n in given]
     if len(given) != n or any(size is not None and size < 0 for size in given):
         raise ShapeError(f"{name}: output_size={output_size!r}: expected {n} sizes of at least 0")
     if 0 in shape:

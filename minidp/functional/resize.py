@@ -12,7 +12,7 @@ from minidp.functional import pool
 from minidp.functional.ranks import floating
 from minidp.functions.padding import pad
 from minidp.ops.windows import resample
-from minidp.shapes import sizes
+from minidp.shapes import sizes, whole
 from minidp.tensor import Tensor
 from minidp.types import Array, float32, float64
 
@@ -51,7 +51,7 @@ def interpolate(
             raise ShapeError(f"interpolate: scale_factor={scale_factor}: expected {n} numbers")
         size = tuple(math.floor(k * f) for k, f in zip(shape, factors, strict=True))
         steps = None if recompute_scale_factor else [1 / f for f in factors]
-    if not isinstance(size, int) and len(size) != n:
+    if whole(size) is None and len(size) != n:
         raise ShapeError(f"interpolate: size={size}: expected one or {n} numbers")
     size = sizes(size, n, "interpolate: size")
     if mode == "area":

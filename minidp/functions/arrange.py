@@ -77,14 +77,15 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 @method()
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Turned by ``k`` quarters, from the first of ``dims`` towards the second."""
-    a, b = (real_axis(input, "rot90", each) for each in dims)
-    if a == b:
+    axes = [real_axis(input, "rot90", each) for each in dims]
+    if len(axes) != 2 or axes[0] == axes[1]:
         raise ShapeError(f"rot90{tuple(dims)} of {input.shape}: expected two different axes")
+    a, b = axes
     turns: dict[int, Any] = {
         0: lambda: ops.copy(input), 1: lambda: transpose(flip(input, b), a, b),
         2: lambda: flip(input, a, b), 3: lambda: flip(transpose(input, a, b), b),
     }  # fmt: skip
-    return turns[k % 4]()
+    return turns[int(k % 4)]()
 
 
 @method("repeat")
@@ -254,7 +255,7 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return movedim(get(atleast_1d(self), key=key), axis + 1, -1)
 
 
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: Any, indexing: str | None = "ij") -> tuple[Tensor, ...]:
     """Each vector along an axis of its own of one grid; "xy" exchanges the first two.
 
     >>> dp.meshgrid(dp.arange(2), dp.arange(3), indexing="ij")[0]
@@ -262,7 +263,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
             [1, 1, 1]])
     """
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
-    if indexing not in ("ij", "xy") or max(x.ndim for x in given) > 1:
+    if indexing not in ("ij", "xy", None) or max(x.ndim for x in given) > 1:
         raise ShapeError("meshgrid: expected vectors, and indexing 'ij' or 'xy'")
     order = list(range(len(given)))
     order[:2] = order[:2][::-1] if indexing == "xy" else order[:2]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minidp.arguments import refuse
 from minidp.errors import ArgumentError, DTypeError
 from minidp.ops import elementwise as ops
 from minidp.ops.index import argwhere, get
@@ -140,6 +141,7 @@ def isclose(
 ) -> Tensor:  # fmt: skip
     """Whether |x - y| <= atol + rtol |y|, or x = y; NaN only to NaN, with ``equal_nan``."""
     other = other if isinstance(other, Tensor) else Tensor(other)
+    refuse(not (rtol >= 0 and atol >= 0), f"isclose: rtol={rtol}, atol={atol}: expected 0 or more")
     x, y = (each if each.dtype.kind == "f" else each.type(np.float64) for each in (input, other))
     error = ops.abs(x - y)
     near = (isfinite(error) & (error <= atol + rtol * ops.abs(y))) | (x == y)

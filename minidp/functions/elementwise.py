@@ -46,7 +46,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     kind = result_type([x.array if isinstance(x, Tensor) else x for x in (input, other)])
     if isinstance(alpha, float) and kind.kind != "f":
         raise DTypeError(f"add, sub: alpha = {alpha} of integers; expected an integer")
-    return alpha * (other.type(kind) if isinstance(other, Tensor) else other)
+    return (alpha * other.type(kind)).type(kind) if isinstance(other, Tensor) else alpha * other
 
 
 @method("div", "divide")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minidp.errors import DTypeError, GraphError, ShapeError
+from minidp.errors import ArgumentError, DTypeError, GraphError, ShapeError
 from minidp.functions import comparison, elementwise, methods  # noqa: F401  (for Tensor)
 from minidp.functions.linalg import matmul
 from minidp.mode import aside, mode
@@ -37,15 +37,16 @@ UFUNCS = {
 def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
     """Give ``self`` the values of ``result``, and its node when that was recorded."""
     mode.check_change(self)
-    root = self.fresh()
+    root, leaf = self.fresh(), self.node is not None and self.is_leaf
     while root.base is not None and root.base.source is not None:
         root = root.base.source
+        leaf = leaf or (root.node is not None and root.is_leaf)
     if mode.grad and result.node is not None and root.base is not None:
         raise GraphError(
             f"{name}: a view that was made under no_grad() would be changed by what is recorded; "
             "make the view outside, or change it under no_grad() too"
         )
-    if mode.grad and root.node is not None and root.is_leaf:
+    if mode.grad and leaf:
         raise GraphError(
             f"{name}: a leaf that requires a gradient would be changed in place; do it in a "
             "`with no_grad():` block, or write x = x + ... for a new tensor"
@@ -54,6 +55,8 @@ def take_over(self: Tensor, result: Tensor, name: str) -> Tensor:
         raise ShapeError(f"{name}: the result has shape {result.shape}, the tensor {self.shape}")
     if category(result.dtype) > category(self.dtype):
         raise DTypeError(f"{name}: a result of {result.dtype} does not fit into {self.dtype}")
+    if not getattr(self.array.flags, "writeable", True):
+        raise ArgumentError(f"{name}: an expanded tensor or a read-only array; take a .clone()")
     aside(setitem, self.array, ..., result.array)
     self.changed()
     if mode.grad:

@@ -7,8 +7,6 @@ from itertools import pairwise
 from operator import index as integer
 from typing import Any
 
-import numpy as np
-
 from minidp.arguments import expect_tensors
 from minidp.errors import PlaceError, ShapeError
 from minidp.functions.layout import real_axis, reshape, shapes_text, unsqueeze
@@ -16,7 +14,7 @@ from minidp.naming import numpy_names
 from minidp.ops import layout as ops
 from minidp.ops.index import get
 from minidp.promotion import result_type
-from minidp.shapes import axis_of
+from minidp.shapes import axis_of, whole
 from minidp.tensor import Tensor, method
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "cat", "chunk", "column_stack", "concat",
@@ -63,7 +61,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def _expect_list(name: str, tensors: Any, dim: Any) -> None:
-    if isinstance(dim, Tensor):
+    if isinstance(tensors, Tensor) and isinstance(dim, Tensor):
         raise TypeError(f"{name}: expected the tensors in one list: {name}([a, b], dim=0)")
     expect_tensors(name, *tensors)
 
@@ -92,7 +90,7 @@ def _each(function: Any, tensors: tuple[Any, ...]) -> Any:
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Side by side: along axis 1, vectors along axis 0."""
     parts = atleast_1d(tuple(tensors))
-    return cat(parts, 0 if parts[0].ndim == 1 else 1)
+    return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
@@ -120,13 +118,13 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     [[0, 1], [2, 3], [4]]
     """
     axis = real_axis(tensor, "split", dim)
-    total, given = tensor.shape[axis], split_size_or_sections
-    if isinstance(given, (int, np.integer)):
+    total, given = tensor.shape[axis], whole(split_size_or_sections)
+    if given is not None:
         if given < 0 or given == 0 != total:
             raise ShapeError(f"split: pieces of {given} do not fill an axis of {total}")
         sizes = [min(given, total - at) for at in range(0, total, given or 1)] or [0]
     else:
-        sizes = list(given)
+        sizes = list(split_size_or_sections)
         if sum(sizes) != total or min(sizes, default=0) < 0:
             raise ShapeError(f"split({sizes}): the sizes must add up to {total}")
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
@@ -150,7 +148,7 @@ def _split(self: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
 @method()
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most ``chunks`` pieces of equal size along ``dim`` (the last may be smaller)."""
-    if chunks < 1:
+    if integer(chunks) < 1:
         raise ShapeError(f"chunk: expected at least one piece, got {chunks}")
     total = input.shape[real_axis(input, "chunk", dim)]
     return split(input, -(-total // chunks) if total else [0] * chunks, dim)
@@ -163,13 +161,13 @@ def tensor_split(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """So many pieces along ``dim``, the first ones longer by one; or cut before the indices."""
     axis = real_axis(input, "tensor_split", dim)
-    given = [x for x in (indices_or_sections, indices, sections) if x is not None]
+    given: Any = [x for x in (indices_or_sections, indices, sections) if x is not None]
     total, (cuts,) = input.shape[axis], given
     cuts = cuts.tolist() if isinstance(cuts, Tensor) else cuts
-    if isinstance(cuts, int):
-        if cuts < 1:
+    if (count := whole(cuts)) is not None:
+        if count < 1:
             raise ShapeError(f"tensor_split: expected at least one piece, got {cuts}")
-        cuts = [total // cuts * i + min(i, total % cuts) for i in range(1, cuts)]
+        cuts = [total // count * i + min(i, total % count) for i in range(1, count)]
     ends = [0, *(slice(each).indices(total)[1] for each in cuts), total]
     lengths = [max(0, b - a) for a, b in pairwise(ends)]
     pieces = zip(ends, lengths, strict=False)
@@ -195,7 +193,7 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 def _split_along(name: str, x: Tensor, dim: int, cuts: Any, least: int = 1) -> tuple[Tensor, ...]:
-    if x.ndim < least or (isinstance(cuts, int) and (cuts < 1 or x.shape[dim] % cuts)):
+    if x.ndim < least or ((n := whole(cuts)) is not None and (n < 1 or x.shape[dim] % n)):
         raise ShapeError(f"{name}({x.shape}, {cuts}): expected {least} axes or more, equal parts")
     return tensor_split(x, cuts, dim)
 

@@ -13,7 +13,7 @@ from minidp.ops import linalg as ops
 from minidp.ops.elementwise import where
 from minidp.ops.layout import diagonal
 from minidp.ops.reduce import sum
-from minidp.shapes import axis_of
+from minidp.shapes import axis_of, whole
 from minidp.tensor import Tensor, method
 
 __all__ = ["addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "cholesky_solve",
@@ -42,7 +42,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return ops.solve(lower.mT, ops.solve(lower, input))
 
 
-@method("matmul", "__matmul__")
+@method()
 def matmul(input: Tensor, other: Any) -> Tensor:
     """Matrix product; a vector on either side is a row or a column whose axis is dropped.
 
@@ -59,6 +59,11 @@ def matmul(input: Tensor, other: Any) -> Tensor:
     if input.ndim == 1:
         y = y.squeeze(-1 if b.ndim == 1 else -2)
     return y
+
+
+@method("__matmul__")
+def _matmul(self: Tensor, other: Any) -> Any:
+    return matmul(self, other) if hasattr(other, "dtype") else NotImplemented
 
 
 @method("__rmatmul__")
@@ -164,8 +169,8 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, al
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Sum of products over pairs of axes: the last of ``a`` with the first of ``b``, or lists."""
-    if isinstance(dims, int):
-        dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    if (count := whole(dims)) is not None:
+        dims = (list(range(a.ndim - count, a.ndim)), list(range(count)))
     left, right = (axes_in_order("tensordot", each, x.ndim)
                    for x, each in zip((a, b), dims, strict=True))  # fmt: skip
     for i, j in zip(left, right, strict=False):  # an axis of length 1 goes with any

@@ -1,17 +1,15 @@
 """The ops that are methods of Tensor as they are, and what they are called."""
 
-from typing import Any
-
 from minidp.ops import arithmetic, comparison, error_function, exponential, reduce, trigonometric
-from minidp.tensor import Tensor, method
+from minidp.tensor import method
 
 METHODS = {
     "add": "__add__ __radd__", "sub": "__sub__", "mul": "mul __mul__ __rmul__ multiply",
     "div": "__truediv__ true_divide", "floor_divide": "floor_divide __floordiv__",
     "remainder": "remainder __mod__", "pow": "pow __pow__", "neg": "neg __neg__ negative",
     "abs": "abs __abs__ absolute", "sign": "sign sgn", "trunc": "trunc fix",
-    "ne": "ne not_equal", "lt": "lt __lt__ less", "le": "le __le__ less_equal",
-    "gt": "gt __gt__ greater", "ge": "ge __ge__ greater_equal",
+    "eq": "eq __eq__", "ne": "ne __ne__ not_equal", "lt": "lt __lt__ less",
+    "le": "le __le__ less_equal", "gt": "gt __gt__ greater", "ge": "ge __ge__ greater_equal",
     "bitwise_and": "bitwise_and __and__ __rand__", "bitwise_or": "bitwise_or __or__ __ror__",
     "bitwise_xor": "bitwise_xor __xor__ __rxor__", "bitwise_not": "bitwise_not __invert__",
     "bitwise_left_shift": "bitwise_left_shift __lshift__",
@@ -27,17 +25,3 @@ for _space in (arithmetic, comparison, error_function, exponential, trigonometri
         method(*METHODS.get(_name, _name).split())(getattr(_space, _name))
 for _op in (reduce.all, reduce.amax, reduce.amin, reduce.any, reduce.argmax, reduce.argmin):
     method()(_op)
-
-
-def _operator(op: Any) -> Any:
-    """An op as an operator: what is no number, tensor or array, such as None, is unequal to all."""
-
-    def call(self: Tensor, other: Any) -> Any:
-        fits = hasattr(other, "dtype") or isinstance(other, (int, float))
-        return op(self, other) if fits else NotImplemented
-
-    return call
-
-
-method("__eq__")(_operator(comparison.eq))
-method("__ne__")(_operator(comparison.ne))

@@ -56,7 +56,7 @@ def mean(
     >>> dp.mean(dp.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=0)
     tensor([2., 3.])
     """
-    if isinstance(dim, Tensor):
+    if isinstance(dim, Tensor) and (dim.ndim or dim.dtype.kind == "f"):
         dim, weight = None, dim
     if weight is not None:
         return weighted_mean(input, weight)

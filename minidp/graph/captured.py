@@ -128,7 +128,7 @@ class Captured:
 
     def __init__(self, function: Callable[..., Any], fuse: bool = False) -> None:
         self.function, self.fuse = function, fuse
-        self._plans: dict[Any, Recordings] = {}
+        self._recordings: dict[Any, Recordings] = {}
         self._latest: tuple[Any, Recordings] = None, Recordings(fuse)
         self.last = self._latest[1]
         """What is known for the kind of arguments that was given last."""
@@ -144,16 +144,16 @@ class Captured:
             form = Named, form, form_of(named, tensors)
         same = _same(tensors) if len(tensors) > 1 else ()
         key = form, [_kind(tensor) for tensor in tensors], same, mode.grad, mode.default_dtype
-        latest, plan = self._latest  # read once: another thread may call with another kind
+        latest, recordings = self._latest  # read once: another thread may call with another kind
         if key != latest:
-            plan.rest()
-            plan = self._plan((form, tuple(key[1]), *key[2:]))
-            self._latest = key, plan
-        self.last = plan
+            recordings.rest()
+            recordings = self._recordings_of((form, tuple(key[1]), *key[2:]))
+            self._latest = key, recordings
+        self.last = recordings
         allowed = self.allowed
-        known = plan.ready() if allowed is None else plan.known() if allowed else None
+        known = recordings.ready() if allowed is None else recordings.known() if allowed else None
         if known is None or known.program is None:
-            return self._record(plan, form, tensors)
+            return self._record(recordings, form, tensors)
         results = known.program([tensor.array for tensor in tensors])
         if known.form is Place:
             return results[0]
@@ -187,14 +187,14 @@ class Captured:
     def __setstate__(self, state: dict[str, Any]) -> None:
         Captured.__init__(self, **state)
 
-    def _plan(self, key: Any) -> Recordings:
-        found = self._plans.pop(_hashable(key), None) or Recordings(self.fuse)
-        self._plans[key] = found  # the last used is the last
-        while len(self._plans) > SIGNATURES:
-            self._plans.pop(next(iter(self._plans)), None)
+    def _recordings_of(self, key: Any) -> Recordings:
+        found = self._recordings.pop(_hashable(key), None) or Recordings(self.fuse)
+        self._recordings[key] = found  # the last used is the last
+        while len(self._recordings) > SIGNATURES:
+            self._recordings.pop(next(iter(self._recordings)), None)
         return found
 
-    def _record(self, plan: Recordings, form: Any, tensors: list[Tensor]) -> Any:
+    def _record(self, recordings: Recordings, form: Any, tensors: list[Tensor]) -> Any:
         views: dict[int, Tensor] = {}
         given = [views.setdefault(id(x.array), _stand_in(x)) for x in tensors]
         apart = [y.node for x, y in zip(tensors, given, strict=True) if x.node is not y.node]
@@ -207,7 +207,7 @@ class Captured:
         found: list[Tensor] = []
         returned = form_of(result, found)
         check_constants(returned)
-        plan.learn(Graph(tape, found), returned)
+        recordings.learn(Graph(tape, found), returned)
         return filled(returned, iter([tensor.detach() for tensor in found]))
 
 

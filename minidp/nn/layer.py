@@ -50,7 +50,7 @@ class Layer(Module):
         shown = [self.shows.format_map(values)] if self.shows else []
         for key, usual in self.hides.items():
             value = values[key.partition("!")[0]]
-            if value != usual and value not in ((usual,), (usual,) * 2, (usual,) * 3):
+            if any(one != usual for one in (value if isinstance(value, tuple) else (value,))):
                 shown.append(f"{key.partition('!')[0]}={{{key}}}".format_map(values))
         return ", ".join(shown)
 

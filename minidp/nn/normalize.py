@@ -193,8 +193,8 @@ class LayerNorm(Scaled):
         bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        whole = isinstance(normalized_shape, int)
-        self.normalized_shape = (normalized_shape,) if whole else tuple(normalized_shape)
+        one = hasattr(normalized_shape, "__index__")
+        self.normalized_shape = (int(normalized_shape),) if one else tuple(normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self._scale(self.normalized_shape, elementwise_affine, bias, device, dtype)
 

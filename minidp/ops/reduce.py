@@ -181,7 +181,7 @@ def unique(xp: Any, x: Array, dim: int | None = None) -> tuple[Array, Array, Arr
 
 def _axes_or_none(name: str, dim: Any, x: Array) -> tuple[int, ...]:
     """The axes that ``dim`` means; () and [] mean none, where other reductions take all."""
-    return () if dim in ((), []) else axes_of(name, dim, x.ndim)
+    return () if isinstance(dim, (tuple, list)) and not dim else axes_of(name, dim, x.ndim)
 
 
 def _axis(name: str, x: Array, dim: Any) -> int | None:

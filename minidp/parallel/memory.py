@@ -1,6 +1,6 @@
 """The memory behind a bucket: parameters and optimiser state, one copy per place.
 
-The master copy is what ``Parameter.data`` and ``optimizer.state`` show. It takes over what the
+The master copy is what ``Parameter.array`` and ``optimizer.state`` show. It takes over what the
 caller put there instead (``load_state_dict``, an assignment); copies on other devices follow it.
 """
 

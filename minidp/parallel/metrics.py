@@ -16,7 +16,8 @@ from minidp.errors import ReplicaError
 
 @dataclass(frozen=True)
 class Metrics:
-    """What ``steps`` steps up to step ``step`` were like. Times are seconds, sizes bytes.
+    """What ``steps`` steps up to the one with the number ``step`` were like; numbers go on through
+    epochs, as in timelines. Times are seconds, sizes bytes.
 
     ``busy`` is each replica's share of time that it computed; ``exposed`` is the communication
     that no compute hid, averaged over replicas; ``reduced`` are the bytes of gradients that one

@@ -132,8 +132,8 @@ class NativeRuns:
         began = perf_counter_ns()
         first = feed.ahead(world.rank, 1, began)
         kind = self._kind_of(first[0][0]) if first else None
-        plans, ahead = self.replays.ahead(kind.key) if kind is not None else ([], 0)
-        programs = [plan.program for plan in plans if plan.program is not None]
+        found, ahead = self.replays.ahead(kind.key) if kind is not None else ([], 0)
+        programs = [each.program for each in found if each.program is not None]
         if kind is None or kind.key is None or not ahead or len(programs) < world.size:
             return None  # a step that is recorded again is Python's, too
         if not self._split or self._split[0].total != kind.rows:

@@ -71,7 +71,7 @@ def stripped(recording: Recording) -> Stripped:
     return result
 
 
-class Sums:
+class GradientMemory:
     """The memory in which gradients are added, for steps of all kinds: each replica's buckets, and
     the totals. One replica's gradients are the totals. Of replicas that work ``apart`` gradients
     lie in two pieces of memory in turn: the next step does not write to what the other one still
@@ -94,7 +94,8 @@ class NativeStep:
 
     def __init__(
         self, programs: Sequence[Program], ends: Sequence[Sequence[BucketEnd]], optimizer: Any,
-        starts: Sequence[Sequence[int]], leads: int, finite: bool, deadline: float, sums: Sums,
+        starts: Sequence[Sequence[int]], leads: int, finite: bool, deadline: float,
+        memory: GradientMemory,
     ) -> None:  # fmt: skip
         """``leads`` is the replica that does what happens once for all."""
         self.seconds = 0.0
@@ -113,7 +114,7 @@ class NativeStep:
         for rank, each in enumerate(found):
             each.recording = exchanges.noted(each.recording, rank)
         self.followers = Followers([each.followers for each in found], leads)
-        self.gradients, self.totals, self.apart = sums.gradients, sums.totals, sums.apart
+        self.gradients, self.totals, self.apart = memory.gradients, memory.totals, memory.apart
         self.copies = [Copies(self.apart and rank > 0) for rank in range(size)]
         self.cells = [zeros(end) for end in ends[0]]
         """Stand for the totals, of which each call names others."""

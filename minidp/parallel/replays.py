@@ -13,7 +13,7 @@ from minidp.graph.captured import SIGNATURES, Captured, Checks, Recordings
 from minidp.graph.program import Program
 from minidp.parallel.chunk import Kind
 from minidp.parallel.ends import BucketEnd
-from minidp.parallel.native_step import NativeStep, Sums
+from minidp.parallel.native_step import GradientMemory, NativeStep
 from minidp.parallel.replica import World
 from minidp.parallel.split import Share, leads
 from minidp.tensor import Tensor
@@ -59,7 +59,7 @@ class Replays:
         self._steps: dict[Any, Steps] = {}
         self._latest = self._make()
         self._native: dict[Any, tuple[list[Program], NativeStep | None]] = {}
-        self._sums: Sums | None = None
+        self._memory: GradientMemory | None = None
         self.reason = ""
         """Why the last step that cannot run natively cannot."""
 
@@ -120,9 +120,9 @@ class Replays:
             try:
                 starts = [[share.start * strides[0] for _, strides, _ in kind.layouts]
                           for share in split]  # fmt: skip
-                self._sums = self._sums or Sums(self.ends)
+                self._memory = self._memory or GradientMemory(self.ends)
                 step = NativeStep(programs, self.ends, optimizer, starts, leads(split), finite,
-                                  deadline, self._sums)  # fmt: skip
+                                  deadline, self._memory)  # fmt: skip
             except GraphError as problem:
                 self.reason = str(problem)
         self._native[kind.key] = programs, step  # the last used is the last

@@ -41,7 +41,7 @@ class Stats:
         exposed = [waited + adding for waited, adding in pairs]
         idle = [a + b for a, b in zip(exposed, self.exchange.queued, strict=True)]
         return Metrics(
-            now.steps, steps, seconds, rows, now.mean_loss,
+            self.feed.step + steps, steps, seconds, rows, now.mean_loss,
             busy=[max(0.0, 1 - each / seconds) if seconds else 0.0 for each in idle],
             exposed=sum(exposed) / size, reduced=steps * self.gradient * (size > 1),
             loader=self.feed.loaded, skipped=now.skipped, peak_memory=peak_memory(),

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 ROW, BOX, WIDTH = 22, 18, 236
 """Heights of a row and of the box in it, and a column's width, in pixels."""
-LEFT, MIDDLE, RIGHT = 150, 150, 190
-"""What is left free beside and between the columns: for names of modules, for edges."""
+LEFT, MIDDLE, RIGHT = 150, 150, 70
+"""What is left free beside and between the columns, for names of modules and for edges; at the
+right names of gradients may need more."""
+LETTER, LONGEST = 6.7, 48
+"""The width of a letter; how many of a gradient's name are shown."""
 TOP = 78
 COLOURS = ("#4477aa", "#cc6677", "#228833", "#aa7711", "#8855aa", "#117788")
 """Of buckets 0, 1, ..., over and over."""
@@ -34,8 +37,9 @@ def svg(graph: Graph) -> str:
     """The whole picture."""
     drawing = Drawing(graph)
     body = "\n".join(drawing.parts())
-    height, right = drawing.height, RIGHT if drawing.gradients else RIGHT // 2
-    width = LEFT + 2 * WIDTH + MIDDLE + right
+    tags = [len(drawing.tag(line)) for line in drawing.spots]
+    height = drawing.height
+    width = LEFT + 2 * WIDTH + MIDDLE + RIGHT + int(LETTER * max(tags, default=0))
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height:.0f}' "
         f"width='{width}' height='{height:.0f}' font-size='11' fill='{INK}' {MONO}>\n"
@@ -164,11 +168,20 @@ class Drawing:
         yield _text(x + 8, y + 13, _head(_label(line), 33 - len(shape)), f"fill='{ink}'")
         faint = "#ffffff" if ink == "#ffffff" else "#666666"
         yield _text(x + WIDTH - 8, y + 13, shape, f"text-anchor='end' fill='{faint}'") + "</g>"
-        tags = [f"grad {self.gradients[v]}" for v in line.outputs if v in self.gradients]
-        if tags:
-            yield _text(x + WIDTH + 58, y + 13, _short(", ".join(tags), 18), f"fill='{COLOURS[0]}'")
+        if tag := self.tag(line):
+            yield _text(x + WIDTH + 58, y + 13, tag, f"fill='{COLOURS[0]}'")
         if any(value in self.graph.results for value in line.outputs):
             yield _text(_x(0) - 16, y + 13, "returned", f"text-anchor='end' fill='{COLOURS[1]}'")
+
+    def tag(self, line: Line) -> str:
+        """Whose gradients the line gives: a module that several are of is named once."""
+        found: list[str] = []
+        module = ""
+        for value in line.outputs:
+            before, (module, dot, own) = module, self.gradients.get(value, "").rpartition(".")
+            if own:
+                found.append(own if module == before else f"{module}{dot}{own}")
+        return _short(f"grad {', '.join(found)}", LONGEST) if found else ""
 
     def _goes_to(self, line: Line) -> str:
         """The bucket that packs what the line gives."""

@@ -1,14 +1,17 @@
-// The strip above the timeline: a bar per step, as high as the step is long; then the start.
+// The strip above the timeline: a bar per step, as high as the step is long, but a bar of more than
+// CUT medians is cut, else one slow step hides what the others are like; then the start.
+const CUT = 4;
 const overview = document.getElementById("overview");
 
 const widthOfStep = () => Math.min(overview.clientWidth / Math.max(steps.length, 1), 60);
 
 function drawOverview() {
   const pen = prepare(overview, 44);
-  const longest = Math.max(1, ...steps.map((step) => step.ended - step.began));
+  const spans = steps.map((step) => step.ended - step.began).sort((a, b) => a - b);
+  const full = Math.max(1, Math.min(spans.at(-1) ?? 1, CUT * spans[spans.length >> 1]));
   const each = widthOfStep();
   steps.forEach((step, i) => {
-    const height = 40 * (step.ended - step.began) / longest;
+    const length = (step.ended - step.began) / full, height = 40 * Math.min(1, length);
     const left = i * each, wide = Math.max(each - (each > 3 ? 1 : 0), 0.7);
     const share = step.lanes.reduce((sum, lane) => sum + lane.uncovered / (lane.span || 1), 0)
       / Math.max(step.lanes.length, 1);
@@ -17,6 +20,7 @@ function drawOverview() {
     pen.fillRect(left, 43 - height, wide, height);
     pen.fillStyle = colours["--exposed"];
     pen.fillRect(left, 43 - height, wide, height * share);
+    if (length > 1) pen.clearRect(left, 10, wide, 2);
     if (view.step === step.number) {
       pen.fillStyle = colours["--ink"];
       pen.fillRect(left, 42, wide, 2);
