@@ -27,6 +27,8 @@ class Latest:
 
     def __init__(self) -> None:
         self.moment, self._lock = 0, threading.RLock()  # a signal may come in between
+        self.exposed = 0
+        """Another number when memory was given away by ``.data``, where changes are not noticed."""
 
     def change(self) -> int:
         """Something changes: the moment that it is now."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from minidp.errors import ReplicaError
 from minidp.mode import mode
+from minidp.node import Handle
 from minidp.tensor import Tensor
 
 
@@ -24,6 +27,21 @@ class Parameter(Shared):
 
     def __init__(self, data: Any = (), requires_grad: bool = True) -> None:
         super().__init__(data, requires_grad)
+
+    def register_hook(self, hook: Callable[[Tensor], Any]) -> Handle:
+        """As of any tensor; a ReplicaError in replicas, none of which has the whole gradient."""
+        if mode.replica is not None:
+            raise hook_refused(f"of shape {self.shape}")
+        return super().register_hook(hook)
+
+
+def hook_refused(name: str) -> ReplicaError:
+    """Why replicas have no hooks of parameters."""
+    return ReplicaError(
+        f"parameter {name} has a hook, which replicas would not call, for none of them has the "
+        "whole gradient: remove it, and hook an activation, use a function of the parameter in "
+        "forward, or use clip_norm"
+    )
 
 
 class Buffer(Shared):

@@ -57,12 +57,13 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """The same memory outside the graph, which does not notice what is changed there; may be
-        assigned: another tensor or array takes the place of the values."""
+        """The same memory outside the graph, which notices no change there; may be assigned."""
+        latest.exposed += 1
         return wrap(self._met())
 
     @data.setter
     def data(self, values: Any) -> None:
+        mode.check_change(self)
         if mode.watch is not None:
             mode.watch.replaces(self)
         self.array = values.array if isinstance(values, Tensor) else Tensor(values).array

@@ -65,16 +65,18 @@ def interrupted(monkeypatch, layout, kind, method, rank):
             raised.set()
             raise Planned
 
-    run = fresh(layout)
+    run, called = fresh(layout), []
     with monkeypatch.context() as patch:
         patch.setattr(kind, method, slow)
         with pytest.raises(Planned):
-            run.run(DATA, watch=watch)
+            run.run(DATA, watch=watch, on_step=lambda progress: called.append(progress.steps))
     last = time.monotonic() + 2  # who had done its part need not have ended
     while replica_threads() and time.monotonic() < last:
         time.sleep(0.001)
     assert replica_threads() == []
-    return states.index(everything(run))
+    happened = states.index(everything(run))
+    assert called == [*range(1, happened + 1)]  # a schedule is where the parameters are
+    return happened
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)

@@ -56,7 +56,8 @@ def _caller(line: Line, constants: dict[str, Any]) -> Callable[..., Any]:
     body = partial(op.body, np, **constants)
     kernel = CPU.kernel(op.name)
     compute = body if kernel is None else _either(partial(kernel, **constants), body)
-    if line.outputs and line.outputs[0].shape == ():
+    several = op.line.outputs[0].variadic  # a tuple, even of one
+    if line.outputs and line.outputs[0].shape == () and not several:
         return lambda *arrays, **live: np.asarray(compute(*arrays, **live))
     return compute
 

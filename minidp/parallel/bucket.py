@@ -10,9 +10,9 @@ from typing import Any
 
 from minidp.backend import get_backend
 from minidp.device import Device
-from minidp.errors import ReplicaError
+from minidp.node import latest
 from minidp.parallel.memory import Layout, Memory, moved
-from minidp.parameter import Parameter
+from minidp.parameter import Parameter, hook_refused
 from minidp.tensor import Tensor
 from minidp.types import DType
 
@@ -41,11 +41,7 @@ class Bucket:
         """A ReplicaError for hooks of parameters, whose gradient no replica knows in backward."""
         for p, name in zip(self.parameters, self.names, strict=True):
             if p.node is not None and any((p.node.hooks or {}).values()):
-                raise ReplicaError(
-                    f"parameter {name} has a hook, which replicas would not call, for none of them "
-                    "has the whole gradient: remove it, and hook an activation, use a function of "
-                    "the parameter in forward, or use clip_norm"
-                )
+                raise hook_refused(name)
 
     def refresh(self) -> None:
         """Make every parameter a view of the master copy again, taking over its values."""
@@ -55,9 +51,12 @@ class Bucket:
                 parameter.array = view
         self.master.touch()
 
-    def moments(self) -> list[tuple[int, int]]:
-        """What is another list when a parameter was changed or given another array."""
-        return [(id(p.array), p.version[0]) for p in self.parameters]
+    def moments(self, state: Mapping[Any, Mapping[str, Any]]) -> list[tuple[int, int]]:
+        """What is another list when a parameter, or its ``state`` in an optimiser, was changed or
+        given another array; or may have been, through ``.data``."""
+        held = [each for p in self.parameters for each in (p, *state.get(p, {}).values())]
+        found = [(id(t.array), t.version[0]) for t in held if isinstance(t, Tensor)]
+        return [(latest.exposed, 0), *found]
 
     def runs(self, kinds: Sequence[Any]) -> list[tuple[int, int, Any]]:
         """(start, stop, kind) of stretches that one update may treat alike.

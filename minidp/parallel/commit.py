@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidp.errors import ReplicaError
+from minidp.mode import switched
 from minidp.parallel.communicator import Communicator
 from minidp.parallel.inspections import Inspection, Verdict
 from minidp.parallel.together import Calls
@@ -51,6 +52,7 @@ class Commit:
         accepted: Callable[[list[float], str], None] | None,
     ) -> None:  # fmt: skip
         """Agree on what becomes of the step, and do this replica's part of it."""
+        self._state = optimizer.state
         if accepted is None:
             self.require_gradients()
         self.gather()
@@ -124,8 +126,11 @@ class Commit:
             raise
 
     def end(self, afterwards: Callable[[], None] | None) -> None:
-        """Wait until all have done their part; then one calls ``afterwards``, if there is such."""
+        """Wait until all have done their part; then one calls ``afterwards``, if there is such: or
+        the thread that launched the replicas, where something has interrupted them meanwhile."""
         world = self.world
+        if world.rank == world.now.lead:
+            world.exchange.owed = afterwards
         world.comm.barrier("end of step")
         if afterwards is not None:
             if world.rank == world.now.lead:
@@ -135,11 +140,14 @@ class Commit:
                 found.end.memory.follow(found.bucket.master)
 
     def _call(self, afterwards: Callable[[], None]) -> None:
-        """Call it, and take over what it did to parameters."""
-        before = [found.bucket.moments() for found in self.sums]
-        afterwards()
+        """Call it as a program without replicas, whose values of parameters may be those before the
+        update; and take over what it did to parameters and the optimiser's state."""
+        before = [found.bucket.moments(self._state) for found in self.sums]
+        self.world.exchange.owed = None
+        with switched(replica=None, generator=self.world.generator):
+            afterwards()
         for found, moments in zip(self.sums, before, strict=True):
-            if found.bucket.moments() != moments:
+            if found.bucket.moments(self._state) != moments:
                 found.bucket.refresh()
 
     def _scale(self) -> None:

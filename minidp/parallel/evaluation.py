@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
+import numpy as np
+
 from minidp.errors import ReplicaError
 from minidp.tensor import Tensor
 
@@ -55,6 +57,17 @@ def whole(loader: Any) -> Any:
     result = copy(loader)
     result.epoch = loader.epoch
     return result
+
+
+def summed(found: Any, rows: int) -> float:
+    """What a metric gave, added over rows; a ReplicaError unless it is one number or one a row."""
+    values = np.asarray(host(found))
+    if values.dtype.kind not in "fiub" or values.size not in (1, rows):
+        raise ReplicaError(
+            f"evaluate: of {rows} row(s) a metric gave {found!r:.60}, which is not one number per "
+            "row, or the sum of these: reduce it over all axes but the first"
+        )
+    return float(np.sum(values))
 
 
 def host(value: Any) -> Any:

@@ -76,6 +76,8 @@ class Exchange:
         self._noted = False
         self.committing: set[int] = set()
         """Ranks whose part in the end of a step is not to be interrupted."""
+        self.owed: Callable[[], None] | None = None
+        """What is to be called behind a step that has happened, if nobody could any more."""
         self.at_failure: list[Callable[[], None]] = []
         """What wakes those who wait elsewhere."""
         self.looks: list[Callable[[Exchange], None]] = []

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
+from minidp.mode import switched
 from minidp.parallel.exchange import Exchange
 from minidp.parallel.faults import meet
+from minidp.random import Generator, default_generator
 
 AHEAD = 4
 """Batches that the fastest replica may be ahead of the slowest."""
+DRAWS = 2**31
+"""What a loader draws for a step is counted from here: these are no numbers of the step itself."""
 PATIENCE = 4e-3
 """Seconds for which more batches are asked for while the first of them could be used."""
 
@@ -54,7 +59,17 @@ class Feed:
         self._items: dict[int, tuple[Fed, int]] = {}
         self._problem: BaseException | None = None
         self._fetched, self._ended = 0, False
+        self._generator = Generator(default_generator.seed)
         self._fetching: list[int] = []  # the rank that is asking the loader
+
+    def _asking(self) -> AbstractContextManager[None]:
+        """While a loader is asked it is no part of a replica: it may run the model, for all rows.
+        What it draws depends on the seed and the number of the step that the batch is for."""
+        self._draw_anew()
+        return switched(replica=None, generator=self._generator)
+
+    def _draw_anew(self) -> None:
+        self._generator.step, self._generator.draw = self.step + self._fetched + 1, DRAWS
 
     def each(self, rank: int, exchange: Exchange) -> Iterator[Fed]:
         """The batches in order, for one replica, each with what tells the loader that it is used;
@@ -85,11 +100,13 @@ class Feed:
         return [self._items[index][0] for index in range(first, min(self._fetched, last))]
 
     def _read(self, last: int, due: int) -> None:
-        for item in self.batches:
-            self._items[self._fetched] = item, 0
-            self._fetched += 1
-            if self._fetched >= last or (self._slow and perf_counter_ns() > due):
-                return
+        with self._asking():
+            for item in self.batches:
+                self._items[self._fetched] = item, 0
+                self._fetched += 1
+                if self._fetched >= last or (self._slow and perf_counter_ns() > due):
+                    return
+                self._draw_anew()
         self._ended = True
 
     def skip(self, count: int) -> None:
@@ -127,7 +144,8 @@ class Feed:
             raise self._problem
         try:
             meet(0, self.step + self._fetched + 1, "loader")
-            batch = next(self.batches)
+            with self._asking():
+                batch = next(self.batches)
         except StopIteration:
             with exchange.condition:
                 self._fetching, self._ended = [], True

@@ -131,6 +131,8 @@ def launch_on(
     failure = exchange.poison()
     if failure is not None:
         try:
+            if exchange.owed is not None:
+                exchange.owed()
             raise failure
         finally:
             del failure  # its frames are in its traceback: no cycle

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from minidp.errors import ReplicaError
@@ -90,11 +91,32 @@ def check_loader(loader: Any, epochs: int) -> None:
     """A ReplicaError for what gives no batches, or not so often."""
     if not hasattr(loader, "__iter__") and not hasattr(loader, "__getitem__"):
         raise ReplicaError(f"run({loader!r:.60}): expected a loader, or a list of batches")
+    if isinstance(epochs, bool) or not isinstance(epochs, Integral) or epochs < 0:
+        raise ReplicaError(f"run(loader, epochs={epochs!r}): expected a whole number, at least 0")
     if epochs > 1 and hasattr(loader, "__next__"):
         raise ReplicaError(
             f"run({type(loader).__name__}, epochs={epochs}): an iterator gives its batches once; "
             "give a list, a DataLoader or another object that can be iterated over again"
         )
+
+
+def metrics(given: Any) -> dict[str, Any]:
+    """The metrics by their names; a ReplicaError for what is none."""
+    if isinstance(given, Mapping) and all(map(callable, given.values())):
+        return dict(given)
+    raise ReplicaError(
+        f"evaluate(loader, metrics={given!r:.60}): expected functions of (outputs, targets) by "
+        "their names, such as {'squares': lambda y, t: ((y - t) ** 2).sum(1)}"
+    )
+
+
+def no_copy() -> ReplicaError:
+    """Why a scheduler is neither copied nor pickled."""
+    return ReplicaError(
+        "a Scheduler cannot be copied or pickled: it holds the buckets in which the parameters of "
+        "its model lie. Copy the model and make an optimizer and a Scheduler for it, or keep a run "
+        "with dp.io.Checkpoints"
+    )
 
 
 def positive(name: str, value: Any, kind: Any = int) -> Any:

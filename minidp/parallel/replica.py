@@ -112,7 +112,7 @@ class World:
     def check_change(self, tensor: Any) -> None:
         """A ReplicaError if forward must not change the tensor, for other replicas share it."""
         if self.size > 1:
-            self._names.check_change(tensor)
+            self._names.check_change(tensor, self.now.copies)
 
     def shard(self, loader: Iterable[Any]) -> Iterator[Any]:
         """This replica's rows of each batch of ``loader``, on its device; each begins a step."""
@@ -149,6 +149,7 @@ class World:
         The values, gradients and intentions of the step before are forgotten.
         """
         self.now = Step(step, share, ranks, lead)
+        self._names.forget()
         self.comm.step = self.exchange.steps[self.rank] = step
         self.generator.step, self.generator.draw = step, 0
         self.reduction = Reduction(self.comm, self.ends, self.check)

@@ -128,6 +128,9 @@ class Scheduler:
             f"store={self.store!r}, {len(self.buckets)} bucket(s){captured})"
         )
 
+    def __reduce__(self) -> Any:
+        raise options.no_copy()
+
     def __call__(self, *batch: Any, accumulate: int | None = None, **named: Any) -> Tensor:
         """Train on one batch, ``(*inputs, targets)`` and inputs by name: split, replicate, run,
         reduce, update. Returns the mean loss.
@@ -210,7 +213,7 @@ class Scheduler:
         A metric is called with (outputs, targets) of some rows and gives one number per row, or
         their sum. ``accuracy`` is there by default.
         """
-        metrics = {"accuracy": correct} if metrics is None else metrics
+        metrics = options.metrics({"accuracy": correct} if metrics is None else metrics)
         program = Evaluation(self.gradients, self.weights, [*metrics.values()])
         if self._between == get_ident():
             for bucket in self.buckets:

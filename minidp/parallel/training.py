@@ -8,8 +8,6 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from minidp.autograd import no_grad
 from minidp.errors import ReplicaError
 from minidp.graph.captured import kind_of
@@ -23,7 +21,7 @@ from minidp.parallel.denominator import (
     told,
     total_weight,
 )
-from minidp.parallel.evaluation import host
+from minidp.parallel.evaluation import summed
 from minidp.parallel.faults import meet
 from minidp.parallel.feed import Feed
 from minidp.parallel.inspections import (
@@ -258,4 +256,4 @@ class Evaluation(Program):
             loss = float(loss_of(outputs, own.targets))
         sums = [loss * total * share.fraction if total else 0.0]
         metrics = [metric(outputs, own.targets) for metric in self.metrics]
-        return total, sums + [float(np.sum(np.asarray(host(each)))) for each in metrics]
+        return total, sums + [summed(each, share.rows) for each in metrics]
