@@ -710,8 +710,10 @@ def test_errors_that_are_no_matter_of_shapes_keep_their_words():
         tensor([1, 2]) ** -1
     assert not isinstance(caught.value, ShapeError)
     for value in ([1.0, 2.0], "a"):
-        with pytest.raises(DTypeError, match="add: expected tensors, arrays or numbers"):
+        with pytest.raises(TypeError, match=r"unsupported operand type\(s\) for \+: 'Tensor'"):
             leaf(1.0, 2.0) + value
+        with pytest.raises(DTypeError, match="add: expected tensors, arrays or numbers"):
+            ops.elementwise.add(leaf(1.0, 2.0), value)
 
 
 def test_dispatch_survives_odd_calls():

@@ -56,10 +56,14 @@ def _caller(line: Line, constants: dict[str, Any]) -> Callable[..., Any]:
     body = partial(op.body, np, **constants)
     kernel = CPU.kernel(op.name)
     compute = body if kernel is None else _either(partial(kernel, **constants), body)
-    several = op.line.outputs[0].variadic  # a tuple, even of one
-    if line.outputs and line.outputs[0].shape == () and not several:
-        return lambda *arrays, **live: np.asarray(compute(*arrays, **live))
+    if line.outputs and line.outputs[0].shape == ():
+        return lambda *arrays, **live: _array_of(compute(*arrays, **live))
     return compute
+
+
+def _array_of(y: Any) -> Any:
+    """A number as an array; a tuple as it is, which some ops give of one output, too."""
+    return y if isinstance(y, tuple) else np.asarray(y)
 
 
 def _either(kernel: Callable[..., Any], body: Callable[..., Any]) -> Callable[..., Any]:
