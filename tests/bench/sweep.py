@@ -272,7 +272,7 @@ def main():
         write(given.json, {"when": str(date.today()), "costs": found})
     if given.plot:
         draw(given.plot, results)
-    sys.exit(any(sweep.cliffs(result) for _, result in results))
+    sys.exit(any(sweep.cliffs(result) for sweep, result in results))
 
 
 if __name__ == "__main__":
