@@ -33,10 +33,19 @@ def ready(array):
     return array if array.flags.carray else array.copy("C")
 
 
+def _last(x):
+    """The view (n, ..., c) of x (n, c, ...); np.moveaxis takes longer than a small op."""
+    return x.transpose(_LAST if x.ndim == 4 else (0, *range(2, x.ndim), 1))
+
+
+def lies_last(x):
+    """Whether the channels of x (n, c, ...) lie side by side: then `channels_last` is a view."""
+    return _last(x).flags.carray
+
+
 def channels_last(x):
     """x (n, c, ...) as a C-contiguous array (n, ..., c): a view if the memory is so already."""
-    axes = _LAST if x.ndim == 4 else (0, *range(2, x.ndim), 1)
-    last = x.transpose(axes)  # np.moveaxis takes longer than a small op
+    last = _last(x)
     if last.flags.carray:
         return last
     if x.size < FEW or not (x.flags.carray and x.dtype in FLOATS and host()):

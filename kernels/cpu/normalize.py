@@ -7,7 +7,7 @@ import numpy as np
 from . import _last_norm
 from ._few import FEW, squares_of, sum_of
 from ._jit import compiled, part, summing
-from ._layout import channels_first, channels_last, ready, served
+from ._layout import channels_first, channels_last, lies_last, ready, served
 from ._memory import empty
 
 LANES, WIDE = 8, np.dtype(np.float64)
@@ -52,7 +52,7 @@ def group_norm_back(dy, x, mean, r, weight=None, *, center):
 def _is_last(x):
     """Whether the channels of x (n, c, ...) lie side by side, and fill some of a vector."""
     is_other = x.ndim > 2 and x.shape[1] >= LANES and not x.flags.c_contiguous
-    return is_other and x.transpose(0, *range(2, x.ndim), 1).flags.carray
+    return is_other and lies_last(x)
 
 
 def _last(x, weight, bias, groups, eps, center):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ._jit import compiled
-from ._layout import channels_first, channels_last, ready, served
+from ._layout import channels_first, channels_last, lies_last, ready, served
 from ._memory import empty
 
 
@@ -43,7 +43,7 @@ def resample_input(dy, *, length, dim, index, weight):
 
 def _memory(x, dim):
     """x as it lies in memory, which axis that is there, and whether channels are side by side."""
-    if dim < 2 or x.flags.c_contiguous or not x.transpose(0, *range(2, x.ndim), 1).flags.carray:
+    if dim < 2 or x.flags.c_contiguous or not lies_last(x):
         return ready(x), dim, False
     return channels_last(x), dim - 1, True
 

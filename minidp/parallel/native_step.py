@@ -17,7 +17,7 @@ from minidp.device import cores
 from minidp.errors import GraphError
 from minidp.functional.norm import check_count
 from minidp.graph.line import InReplica, Line, Value
-from minidp.graph.noted import Recording
+from minidp.graph.noted import Noted, Recording
 from minidp.graph.program import Program, native_calls
 from minidp.parallel.ends import BucketEnd
 from minidp.parallel.exchanged import Exchanges, is_exchange
@@ -51,10 +51,14 @@ class Stripped:
 def stripped(recording: Recording) -> Stripped:
     """A GraphError where a line has to stay Python that is none of the scheduler's."""
     graph = recording.graph
-    lines = [each for each in recording.lines
-             if each.notes is not None or is_exchange(each.line)]  # fmt: skip
-    result = Stripped(Recording(graph, lines, recording.layouts, recording.taken, recording.cells))
-    for line in [each.line for each in recording.lines if each not in lines]:
+    native, python = list[Noted](), list[Line]()
+    for each in recording.lines:
+        if each.notes is not None or is_exchange(each.line):
+            native.append(each)
+        else:
+            python.append(each.line)
+    result = Stripped(Recording(graph, native, recording.layouts, recording.taken, recording.cells))
+    for line in python:
         function = getattr(line.call, "__func__", line.call)
         if function is BucketEnd._pack:
             result.packs.append(line)

@@ -293,6 +293,7 @@ class Table:
         """Whether a step that stopped there, undone, had changed the sums of the one before."""
         return self.agreed <= entry != self.updated
 
-    def found(self, count: int) -> Any:
+    def found(self, count: int) -> Array:
         """The losses of the steps."""
-        return self.losses[:count].astype(np.float64)
+        found: Array = self.losses[:count].astype(np.float64)
+        return found
